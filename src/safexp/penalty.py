@@ -15,19 +15,21 @@ class Penalty:
     """−c / min_a Γ(s', a), with the width taken as at most 1 and the penalty as at most `largest`.
 
     A width above 1 says no more than 1 does, since costs lie in [0, 1]; so a quantifier that knows nothing pays −c,
-    and the penalty grows as the stop becomes more certain. The paper's form has no `largest` and tends to −∞
-    (erratum 10); its experiments use a constant, which is `Penalty(c, largest=c)`.
+    and the penalty grows to −`largest` as the stop becomes certain. The paper's form has no `largest` and tends to −∞
+    (erratum 10), while its experiments use the constant −1: both are here, and the constant is the default.
 
     Args:
         c: the penalty of a stop about which nothing is known.
-        largest: the penalty of a stop that is certain.
+        largest: the penalty of a stop that is certain; c itself by default, which makes a constant.
     """
 
     c: float = 1.0
-    largest: float = 10.0
+    largest: float | None = None
 
     def __post_init__(self) -> None:
-        if not (0 <= self.c <= self.largest and math.isfinite(self.largest)):
+        if self.largest is None:
+            object.__setattr__(self, "largest", self.c)
+        if not (self.largest is not None and 0 <= self.c <= self.largest < math.inf):
             raise ValueError(f"{self} needs 0 ≤ c ≤ largest < ∞; penalties are given as positive numbers.")
 
     def __call__(self, least_width: Array) -> Array:

@@ -95,6 +95,7 @@ class Guard(VecEnvWrapper):
         self._outlook: Outlook | None = None
         self._decisions: Decisions
         self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)
+        self._stopped_at_start = 0
         self._recent: deque[tuple[Array, NDArray[Any], Array]] = deque(maxlen=max(MAX_RECENT_STEPS // n, 1))
         super().__init__(venv, observation_space=self._space(venv.observation_space))
 
@@ -249,7 +250,9 @@ class Guard(VecEnvWrapper):
         unviable = fresh & ~self._viable
         self.recorder.end(unviable, unviable)
         if unviable.any():
-            log.warning("stopped %d episode(s) in the first state: no action can be certified there", unviable.sum())
+            level = logging.DEBUG if self._stopped_at_start else logging.WARNING
+            log.log(level, "no action can be certified in some first states: their episodes are stopped there")
+            self._stopped_at_start += int(unviable.sum())
 
     def _restart(self, rows: Flags) -> None:
         """Reset these environments until their first states offer a safe action."""
