@@ -27,12 +27,14 @@ class Penalty:
     largest: float | None = None
 
     def __post_init__(self) -> None:
-        if self.largest is None:
-            object.__setattr__(self, "largest", self.c)
-        if not (self.largest is not None and 0 <= self.c <= self.largest < math.inf):
+        if not 0 <= self.c <= self._most < math.inf:
             raise ValueError(f"{self} needs 0 ≤ c ≤ largest < ∞; penalties are given as positive numbers.")
 
     def __call__(self, least_width: Array) -> Array:
         """The rewards (n,) of transitions into states whose least width is `least_width` (n,)."""
         certain = np.maximum(np.minimum(least_width, 1.0), np.finfo(np.float64).tiny)
-        return -np.minimum(self.c / certain, self.largest)
+        return -np.minimum(self.c / certain, self._most)
+
+    @property
+    def _most(self) -> float:
+        return self.c if self.largest is None else self.largest

@@ -98,7 +98,7 @@ def cautious_log(episodes: int, rng: np.random.Generator, noise: float = 0.3) ->
     return Log(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
 
 
-def transition(states: Array, accelerations: Array) -> tuple[Array, Array, Array, dict[str, Any]]:
+def transition(states: Array, accelerations: Array) -> tuple[Array, Array, NDArray[np.bool_], dict[str, Any]]:
     """Next states (n, 4), rewards, whether the goal is reached, and infos (n,) of one step."""
     following = advance(states, accelerations)
     positions = following[:, :2]
@@ -162,7 +162,7 @@ class PlanarRobotVector(VectorEnv[Array, NDArray[Any], Array]):
         self._restart((options or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool)))
         return self._states.copy(), {}
 
-    def step(self, actions: NDArray[Any]) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: NDArray[Any]) -> tuple[Array, Array, Any, Any, dict[str, Any]]:
         accelerations = COMPASS[actions] if self.discrete else np.asarray(actions, dtype=np.float64)
         if accelerations.shape != (self.num_envs, 2) or not np.all(np.isfinite(accelerations)):
             raise ValueError(f"actions {actions!r} must be {self.num_envs} finite rows of {self.single_action_space}.")
