@@ -40,7 +40,10 @@ def test_learns_with_zero_violations_where_the_bare_learner_violates(name):
 
     def train(steps, **more):
         env = gym.make_vec(f"safexp/PlanarRobot{kind}-v0", num_envs=num_envs)
-        return safexp.MASE(env, safexp.Budget(3.0), safexp.Unknown(), learner, options, seed=0, **more).learn(steps)
+        agent = safexp.MASE(
+            env, safexp.Budget(3.0), safexp.Unknown(), learner, options, penalty=safexp.Penalty(0.3), seed=0, **more
+        )
+        return agent.learn(steps)
 
     agent = train(steps)
     late = agent.episodes[-50:]
