@@ -20,6 +20,7 @@ one rollout of an on-policy learner, or `epoch_steps` steps of an off-policy one
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any, Self
 
@@ -43,6 +44,8 @@ from safexp.shield import Decision, Log, SafeAction, Shield
 from safexp.signals import Array, Observations, as_batch
 from safexp.vector import NoEnvironments, as_vec_env
 from safexp.wrappers.guard import Guard
+
+log = logging.getLogger("safexp")
 
 WEIGHTS = "policy."
 """What the names of the policy's arrays begin with in a file."""
@@ -91,6 +94,12 @@ class MASE:
         if isinstance(constraint, AllOf) and not isinstance(quantifier, Each):
             quantifier = Each.of(quantifier, len(constraint.parts))
         shield = Shield(quantifier, venv.observation_space, venv.action_space, levels=levels, safe_action=safe_action)
+        if constraint.on_realised_cost and not quantifier.bounds_realised_cost:
+            log.warning(
+                "%s limits the costs that happen, but %s bounds their expectation: noise may exceed the bound",
+                type(constraint).__name__,
+                type(quantifier).__name__,
+            )
         if seed_data is not None:
             costs = constraint.normalise(np.asarray(seed_data.costs, dtype=np.float64))
             shield.fit(seed_data._replace(costs=costs))

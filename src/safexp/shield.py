@@ -271,14 +271,16 @@ class Shield:
                 last = np.asarray(last_safe, dtype=np.float64).reshape(n, -1)
             columns.append(np.where(np.isnan(last), fixed[0], last)[:, None])
         vouched = self._vouched(observations)
-        if vouched is not None:
+        if vouched is not None and isinstance(self.action_space, spaces.Box):
             columns.append(np.nan_to_num(vouched)[:, None])
         candidates = np.concatenate(columns, axis=1)
         bounds, widths = self._bounds(observations, candidates, limits)
         safe = np.all(bounds <= limits[:, None], axis=2)
         if vouched is not None:
-            promised = ~np.isnan(vouched).any(axis=1)
-            bounds[promised, -1], safe[promised, -1] = 0.0, True
+            # A promise counts as a bound of 0: in a box for the last candidate, else for the action itself.
+            promised = np.flatnonzero(~np.isnan(vouched).any(axis=1))
+            column = -1 if isinstance(self.action_space, spaces.Box) else vouched[promised].argmax(axis=1)
+            bounds[promised, column], safe[promised, column] = 0.0, True
         return Outlook(candidates, safe, bounds, widths.max(axis=2).min(axis=1))
 
     def _ranking(self, outlook: Outlook, proposals: Array, preferences: Array | None) -> Array:
