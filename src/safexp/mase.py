@@ -96,6 +96,7 @@ class MASE:
             shield.fit(seed_data._replace(costs=costs))
         self.guard = Guard(venv, constraint, shield, penalty, shielding, show_threshold)
         self.epoch_steps = epoch_steps
+        self.epochs = 0
         self.rewriting = rewriting
         self.learner_options = dict(learner_options or {})
         self.learner = make_learner(learner, self.guard, self.learner_options, seed)
@@ -131,6 +132,7 @@ class MASE:
 
     def end_epoch(self) -> None:
         """Line 15: update the quantifier from the executed actions and true costs, and rewrite what is stored."""
+        self.epochs += 1
         data = self.guard.harvest()
         if data is None or not self.guard.shielding:
             return
