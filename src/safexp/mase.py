@@ -123,11 +123,15 @@ class MASE:
     def learn(self, total_timesteps: int, callback: MaybeCallback = None, progress_bar: bool = False) -> Self:
         """Algorithm 1 for (at least) this many further environment steps."""
         callbacks: list[BaseCallback] = [EndOfEpoch(self)]
+        bar = ProgressBar(total_timesteps, self.guard.recorder)
         if progress_bar:
-            callbacks.append(ProgressBar(total_timesteps, self.guard.recorder))
+            callbacks.append(bar)
         if callback is not None:
             callbacks.append(self.learner._init_callback(callback))
-        self.learner.learn(total_timesteps, CallbackList(callbacks), reset_num_timesteps=False)
+        try:
+            self.learner.learn(total_timesteps, CallbackList(callbacks), reset_num_timesteps=False)
+        finally:
+            bar.close()
         return self
 
     def end_epoch(self) -> None:
