@@ -6,6 +6,7 @@ import math
 from typing import Literal
 
 import numpy as np
+
 from safexp.signals import Array
 
 Kernel = Literal["rbf", "matern12", "matern32", "matern52"]
