@@ -15,6 +15,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from safexp.constraints import Budget, Constraint, Instantaneous, Margin
 from safexp.learners import build_policy, find_learner
 from safexp.mase import MASE
+from safexp.penalty import Penalty
 from safexp.quantifiers import ExactGP, Known, Quantifier, Unknown
 from safexp.shield import Log
 from safexp.signals import Array
@@ -39,7 +40,7 @@ def build(config: RunConfig) -> MASE:
             quantifier,
             learner,
             options,
-            None if bare else config.penalty,
+            None if bare else Penalty(config.penalty, config.largest_penalty),
             seed_data,
             seed=config.seed,
             show_threshold=False if bare else None,

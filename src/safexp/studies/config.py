@@ -59,7 +59,8 @@ class RunConfig:
         quantifier_options: settings of the quantifier, over those that the task recommends.
         learner: an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, TRPO, SAC, TD3 or DQN.
         learner_options: settings of the learner, over our defaults for PPO and TRPO; {"torch.nn": "ReLU"} is a class.
-        penalty: what a stop costs the learner.
+        penalty: what a stop costs the learner where nothing is known of the costs; c in −c / width.
+        largest_penalty: what it costs where the stop was certain; the same as `penalty` makes it a constant.
         num_envs: how many copies of the task run side by side.
         steps: how many environment steps to learn for, over all copies.
         seed: of everything random.
@@ -76,7 +77,8 @@ class RunConfig:
     quantifier_options: Options = field(default_factory=dict)
     learner: str = "PPO"
     learner_options: Options = field(default_factory=dict)
-    penalty: Penalty = Penalty()  # noqa: RUF009 (immutable)
+    penalty: float = Penalty.c
+    largest_penalty: float = Penalty.largest
     num_envs: int = 16
     steps: int = 60_000
     seed: int = 0
@@ -91,6 +93,7 @@ class RunConfig:
                 raise ValueError(f"{name}={given} must be at least {least}.")
         for name in ("quantifier_options", "learner_options"):
             _check_json(name, getattr(self, name))
+        Penalty(self.penalty, self.largest_penalty)  # raises with a clear word
         self._check_constraint()
 
     def settled(self) -> Self:
@@ -98,7 +101,7 @@ class RunConfig:
         return dataclasses.replace(
             self,
             limit=3.0 if self.limit is None and self.constraint == "budget" else self.limit,
-            learner_options={**_our_options(self.learner), **self.learner_options},
+            learner_options={**_our_options(self.learner, self.num_envs), **self.learner_options},
         )
 
     @property
@@ -119,18 +122,14 @@ class RunConfig:
         unknown = sorted(set(document) - {entry.name for entry in dataclasses.fields(cls)} | {"out"} & set(document))
         if unknown:
             raise ValueError(f"unknown settings {', '.join(unknown)}: written by another version of safexp?")
-        penalty = Penalty(**document["penalty"]) if "penalty" in document else Penalty()
-        return cls(**{**document, "penalty": penalty, "out": out})
+        return cls(**document, out=out)
 
     def command(self) -> str:
         """The shell command that does this run again."""
-        given, usual = (
-            {**entry.to_json(), **{f"penalty.{name}": value for name, value in vars(entry.penalty).items()}}
-            for entry in (self, type(self)())
-        )
+        usual = type(self)().to_json()
         words = ["safexp", "train"]
-        for name, value in given.items():
-            if name != "penalty" and value != usual[name]:
+        for name, value in self.to_json().items():
+            if value != usual[name]:
                 text = json.dumps(value) if isinstance(value, dict) else str(value)
                 words += [f"--{name.replace('_', '-')}", text]
         return shlex.join([*words, *([] if self.out is None else ["--out", str(self.out)])])
@@ -141,7 +140,7 @@ class RunConfig:
         if self.constraint == "instantaneous" and self.limit is None:
             raise ValueError("an instantaneous constraint needs a limit: say --limit 0.3, for example.")
         if self.limit is not None and not (math.isfinite(self.limit) and self.limit >= 0):
-            raise ValueError(f"limit={self.limit} must be finite and at least 0; 0 allows no cost at all.")
+            raise ValueError(f"limit={self.limit} (--budget, --limit) must be finite and at least 0; 0 allows no cost.")
         if not 0 < self.discount <= 1:
             raise ValueError(f"discount={self.discount} must lie in (0, 1]; 1 adds costs up plainly.")
         if self.discount != 1 and self.constraint != "budget":
@@ -157,10 +156,10 @@ class RunConfig:
             )
 
 
-def _our_options(learner: str) -> dict[str, Any]:
-    """Options that learn a small task in seconds; other learners keep their own defaults."""
+def _our_options(learner: str, num_envs: int) -> dict[str, Any]:
+    """Options that learn a small task in seconds, 2,048 steps an epoch; other learners keep their own defaults."""
     if learner in ("PPO", "TRPO"):
-        return {"n_steps": 128, "batch_size": 256, "learning_rate": 1e-3}
+        return {"n_steps": max(2048 // num_envs, 1), "batch_size": 256, "learning_rate": 1e-3}
     return {}
 
 
