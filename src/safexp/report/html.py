@@ -54,9 +54,6 @@ def _row(run: Run, name: str) -> dict[str, object]:
         "unfinished_violations": summary.unfinished_violations,
         "cells": {
             "Method": run.config.method,
-            "Task": run.config.task,
-            "Learner": run.config.learner,
-            "Seed": str(run.config.seed),
             "Return": number(summary.final_return),
             "Violations": f"{summary.violations:,}",
             "Episodes": f"{summary.episodes:,}",
@@ -64,6 +61,9 @@ def _row(run: Run, name: str) -> dict[str, object]:
             "Stops": percent(summary.final_stops),
             "Interventions": f"{summary.interventions:,}",
             "Steps/s": number(summary.steps_per_second, 0),
+            "Learner": run.config.learner,
+            "Task": run.config.task,
+            "Seed": str(run.config.seed),
         },
     }
 

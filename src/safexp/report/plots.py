@@ -81,7 +81,7 @@ def charts(runs: Sequence[Run], labels: Sequence[str]) -> list[Chart]:
 
 def draw(curve: Curve, runs: Sequence[Run], labels: Sequence[str]) -> Chart:
     """One quantity of all runs."""
-    figure = go.Figure(layout=_layout(curve))
+    figure = go.Figure(layout=_layout(curve, len(runs)))
     last_step = max((run.episodes[-1].end_step for run in runs if run.episodes), default=1)
     endings = []
     for index, (run, label) in enumerate(zip(runs, labels, strict=True)):
@@ -136,12 +136,12 @@ def _limit_line(limit: float, last_step: int) -> go.Scatter:
     )
 
 
-def _layout(curve: Curve) -> go.Layout:
+def _layout(curve: Curve, runs: int) -> go.Layout:
     grid = {"gridcolor": "#e5e7eb", "zerolinecolor": "#d1d5db", "linecolor": "#9ca3af", "automargin": True}
     title_font = {"size": 13}
     return go.Layout(
         template="none",
-        height=320,
+        height=300 + 18 * runs,  # a legend must not squeeze its curves
         margin={"l": 8, "r": 12, "t": 8, "b": 8},
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"},
         paper_bgcolor="rgba(0,0,0,0)",

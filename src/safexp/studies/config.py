@@ -122,7 +122,10 @@ class RunConfig:
         unknown = sorted(set(document) - {entry.name for entry in dataclasses.fields(cls)} | {"out"} & set(document))
         if unknown:
             raise ValueError(f"unknown settings {', '.join(unknown)}: written by another version of safexp?")
-        return cls(**document, out=out)
+        try:
+            return cls(**document, out=out)
+        except TypeError as error:
+            raise ValueError(f"settings of the wrong kind ({error}): written by another version of safexp?") from error
 
     def command(self) -> str:
         """The shell command that does this run again."""
