@@ -62,7 +62,7 @@ def test_json_gives_the_same_description() -> None:
 def test_json_of_another_version_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown settings colour, out"):
         RunConfig.from_json({"colour": "red", "out": "x"})
-    with pytest.raises(ValueError, match="settings of the wrong kind .*: written by another version"):
+    with pytest.raises(ValueError, match=r"settings of the wrong kind .*: written by another version"):
         RunConfig.from_json({"penalty": {"c": 1.0}})
 
 
