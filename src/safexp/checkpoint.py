@@ -146,7 +146,7 @@ def describe_space(space: spaces.Space[Any]) -> Document:
     if isinstance(space, spaces.MultiDiscrete):
         return {"kind": "MultiDiscrete", "nvec": space.nvec.tolist()}
     if isinstance(space, spaces.MultiBinary):
-        return {"kind": "MultiBinary", "n": list(space.shape)}
+        return {"kind": "MultiBinary", "n": _plain(space.n)}
     if isinstance(space, spaces.Dict):
         return {"kind": "Dict", "spaces": {key: describe_space(part) for key, part in space.spaces.items()}}
     raise CheckpointError(f"the space {space} cannot be saved.")

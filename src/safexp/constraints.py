@@ -353,6 +353,10 @@ class AllOf(Constraint):
         object.__setattr__(self, "parts", parts)
 
     @property
+    def memory(self) -> int:  # type: ignore[override]
+        return sum(part.memory for part in self.parts)
+
+    @property
     def in_observation(self) -> bool:  # type: ignore[override]
         return any(part.in_observation for part in self.parts)
 

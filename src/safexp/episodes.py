@@ -42,16 +42,13 @@ class Recorder:
         self._constraint = constraint
         self._length = np.zeros(num_envs, dtype=np.int64)
         self._returns = np.zeros((num_envs, 3))  # true, penalised, interventions
-        self._first = np.zeros(num_envs)
-        self._signals = np.zeros((num_envs, 256))
+        costs = np.shape(constraint.largest_threshold)  # () or (K,)
+        self._first = np.zeros((num_envs, *costs))
+        self._signals = np.zeros((num_envs, 256, *costs))
 
     def begin(self, environments: Flags, observations: Observations) -> None:
         """Episodes start in these of the n environments."""
-        first = self._constraint.first_signal(observations)
-        if first.ndim != self._first.ndim:
-            self._first = np.zeros_like(first)
-            self._signals = np.zeros((*self._signals.shape, first.shape[1]))
-        self._first[environments] = first[environments]
+        self._first[environments] = self._constraint.first_signal(observations)[environments]
         self._length[environments] = 0
         self._returns[environments] = 0.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import sb3_contrib
@@ -23,17 +24,20 @@ def make_learner(
     if not (isinstance(learner, type) and issubclass(learner, BaseAlgorithm)):
         raise TypeError(f"learner={learner!r} is not an algorithm class of Stable-Baselines3, such as PPO or SAC.")
     mapping = isinstance(guard.observation_space, spaces.Dict)
-    settings = {"policy": "MultiInputPolicy" if mapping else "MlpPolicy", "seed": seed} | options
+    # Some learners write into the options they are given, which may be the user's.
+    settings = {"policy": "MultiInputPolicy" if mapping else "MlpPolicy", "seed": seed} | copy.deepcopy(options)
     if issubclass(learner, OffPolicyAlgorithm):
-        refused = {
-            "n_steps": "n-step returns mix rewards, so their penalties cannot be rewritten: use n_steps=1",
-            "replay_buffer_class": "MASE brings the buffer that rewrites penalties: leave it out",
-            "replay_buffer_kwargs": "MASE brings the buffer that rewrites penalties: leave it out",
-            "optimize_memory_usage": "rewriting needs the next observations that this option drops: leave it out",
-        }
-        for name, reason in refused.items():
-            if settings.get(name) not in (None, 1, False):
-                raise ValueError(f"learner_options[{name!r}]={settings[name]!r}: {reason}.")
+        if settings.get("n_steps", 1) != 1:
+            raise ValueError(
+                f"learner_options['n_steps']={settings['n_steps']}: n-step returns mix rewards, so their penalties "
+                "cannot be rewritten; use n_steps=1."
+            )
+        for name in ("replay_buffer_class", "replay_buffer_kwargs", "optimize_memory_usage"):
+            if settings.get(name):
+                raise ValueError(
+                    f"learner_options[{name!r}]={settings[name]!r}: MASE brings its own buffer, which rewrites "
+                    "penalties and keeps the next observations for it; leave this option out."
+                )
         settings |= {
             "replay_buffer_class": RewritingDictReplayBuffer if mapping else RewritingReplayBuffer,
             "replay_buffer_kwargs": {"guard": guard},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,14 +51,14 @@ class ExactGP(Quantifier):
         capacity: int = 1000,
         novelty: float = 1e-3,
     ) -> None:
-        for name, value, positive in [
-            ("norm_bound", norm_bound, True),
-            ("noise", noise, False),
-            ("capacity", capacity, True),
-            ("novelty", novelty, False),
-        ]:
-            if not (math.isfinite(value) and (value > 0 or (value == 0 and not positive))):
-                raise ValueError(f"ExactGP({name}={value}) must be {'above' if positive else 'at least'} 0.")
+        for name, value in [("norm_bound", norm_bound), ("capacity", capacity), ("regulariser", regulariser)]:
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise ValueError(f"ExactGP({name}={value}) must be finite and above 0.")
+        for name, value in [("noise", noise), ("novelty", novelty)]:
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"ExactGP({name}={value}) must be finite and at least 0.")
+        if kernel not in get_args(Kernel):
+            raise ValueError(f"ExactGP(kernel={kernel!r}) is not one of {', '.join(get_args(Kernel))}.")
         if not 0 < delta < 1:
             raise ValueError(f"ExactGP(delta={delta}) must lie in (0, 1).")
         self.lengthscale = np.atleast_1d(np.asarray(lengthscale, dtype=np.float64))
@@ -146,14 +146,23 @@ class ExactGP(Quantifier):
         }
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return {"points": self._points[: self.size].copy(), "costs": self._costs[: self.size].copy()}
+        n = self.size
+        return {
+            "points": self._points[:n].copy(),
+            "costs": self._costs[:n].copy(),
+            "inverse_factor": self._inverse_factor[:n, :n].copy(),
+        }
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        points = np.asarray(state["points"], dtype=np.float64)
-        self._forget(points.shape[1])
-        for point, cost in zip(points, np.asarray(state["costs"], dtype=np.float64), strict=True):
-            cross = covariance(self.kernel, self._points[: self.size], point[None])[:, 0]
-            self._keep(point, float(cost), self._inverse_factor[: self.size, : self.size] @ cross)
+        n, dimension = state["points"].shape
+        if n > self.capacity:
+            raise ValueError(f"{n} saved points do not fit into ExactGP(capacity={self.capacity}).")
+        self._forget(dimension)
+        self._size = n
+        self._points[:n] = state["points"]
+        self._costs[:n] = state["costs"]
+        self._inverse_factor[:n, :n] = state["inverse_factor"]
+        self._log_det = -2 * float(np.log(np.diagonal(state["inverse_factor"])).sum())
         self._reweigh()
 
     def with_delta(self, delta: float) -> Self:

@@ -60,7 +60,7 @@ class RunConfig:
         learner: an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, TRPO, SAC, TD3 or DQN.
         learner_options: settings of the learner, over our defaults for PPO and TRPO; {"torch.nn": "ReLU"} is a class.
         penalty: what a stop costs the learner where nothing is known of the costs; c in −c / width.
-        largest_penalty: what it costs where the stop was certain; the same as `penalty` makes it a constant.
+        largest_penalty: what it costs where the stop was certain; by default the same, which makes it a constant.
         num_envs: how many copies of the task run side by side.
         steps: how many environment steps to learn for, over all copies.
         seed: of everything random.
@@ -78,7 +78,7 @@ class RunConfig:
     learner: str = "PPO"
     learner_options: Options = field(default_factory=dict)
     penalty: float = Penalty.c
-    largest_penalty: float = Penalty.largest
+    largest_penalty: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
     num_envs: int = 16
     steps: int = 60_000
     seed: int = 0

@@ -117,10 +117,54 @@ def _next_positions(states: Array, actions: Array) -> Array:
     return advance(states, accelerations)[:, :2]
 
 
+def transition(states: Array, accelerations: Array) -> tuple[Array, Array, NDArray[np.bool_], dict[str, Any]]:
+    """Next states (n, 4), rewards, whether the goal is reached, and infos (n,) of one step."""
+    following = advance(states, accelerations)
+    positions = following[:, :2]
+    before, after = distance_to_goal(states[:, :2]), distance_to_goal(positions)
+    reached = after == 0.0
+    return following, before - after + reached, reached, {"cost": hill_height(positions), "margin": margin(positions)}
+
+
+def first_states(count: int, rng: np.random.Generator) -> Array:
+    """Where episodes start, (n, 4): somewhere on the left, at rest."""
+    low, high = START
+    return np.concatenate([rng.uniform(low, high, (count, 2)), np.zeros((count, 2))], axis=1)
+
+
+def action_space(discrete: bool) -> spaces.Space[Any]:
+    """What the robot may do."""
+    return spaces.Discrete(len(COMPASS)) if discrete else spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+
+class PlanarRobot(gym.Env[Array, Any]):
+    """A robot in the plane reaches a goal behind two hills, whose height is the cost."""
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own way)
+
+    def __init__(self, discrete: bool = False) -> None:
+        self.discrete = discrete
+        self.observation_space = OBSERVATION_SPACE
+        self.action_space = action_space(discrete)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._state = first_states(1, self.np_random)
+        self._steps = 0
+        return self._state[0], {}
+
+    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        acceleration = COMPASS[action] if self.discrete else np.asarray(action, dtype=np.float64)
+        self._state, reward, reached, infos = transition(self._state, acceleration[None])
+        self._steps += 1
+        late = not reached[0] and self._steps >= HORIZON
+        return self._state[0], float(reward[0]), bool(reached[0]), late, {key: part[0] for key, part in infos.items()}
+
+
 class PlanarRobotVector(VectorEnv[Array, NDArray[Any], Array]):
     """The task for n robots at once, with same-step resets."""
 
-    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012 (Gymnasium's own way)
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012
 
     def __init__(self, num_envs: int = 1, discrete: bool = False) -> None:
         self.num_envs = num_envs
@@ -132,9 +176,7 @@ class PlanarRobotVector(VectorEnv[Array, NDArray[Any], Array]):
             exact_gp={"lengthscale": DISCRETE_SCALES if discrete else SCALES, "norm_bound": 2.0, "capacity": 400},
         )
         self.single_observation_space = OBSERVATION_SPACE
-        self.single_action_space = (
-            spaces.Discrete(len(COMPASS)) if discrete else spaces.Box(-1.0, 1.0, (2,), np.float32)
-        )
+        self.single_action_space = action_space(discrete)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._states = np.zeros((num_envs, 4))
@@ -145,48 +187,19 @@ class PlanarRobotVector(VectorEnv[Array, NDArray[Any], Array]):
         self._restart((options or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool)))
         return self._states.copy(), {}
 
-    def step(self, actions: NDArray[Any]) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
-        before = distance_to_goal(self._states[:, :2])
+    def step(self, actions: NDArray[Any]) -> tuple[Array, Array, Any, Any, dict[str, Any]]:
         accelerations = COMPASS[actions] if self.discrete else np.asarray(actions, dtype=np.float64)
         if accelerations.shape != (self.num_envs, 2) or not np.all(np.isfinite(accelerations)):
             raise ValueError(f"actions {actions!r} must be {self.num_envs} finite rows of {self.single_action_space}.")
-        self._states = advance(self._states, accelerations)
+        self._states, rewards, reached, infos = transition(self._states, accelerations)
         self._steps += 1
-        positions = self._states[:, :2]
-        after = distance_to_goal(positions)
-        terminated = after == 0.0
-        truncated = ~terminated & (self._steps >= HORIZON)
-        infos: dict[str, Any] = {"cost": hill_height(positions), "margin": margin(positions)}
-        ended = terminated | truncated
+        late = ~reached & (self._steps >= HORIZON)
+        ended = reached | late
         if ended.any():
             infos |= {"final_obs": self._states.copy(), "_final_obs": ended, "final_info": dict(infos)}
             self._restart(ended)
-        return self._states.copy(), before - after + terminated, terminated, truncated, infos
+        return self._states.copy(), rewards, reached, late, infos
 
     def _restart(self, rows: NDArray[np.bool_]) -> None:
-        low, high = START
-        self._states[rows] = 0.0
-        self._states[rows, :2] = self.np_random.uniform(low, high, (int(rows.sum()), 2))
+        self._states[rows] = first_states(int(rows.sum()), self.np_random)
         self._steps[rows] = 0
-
-
-class PlanarRobot(gym.Env[Array, Any]):
-    """A robot in the plane reaches a goal behind two hills, whose height is the cost."""
-
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own way)
-
-    def __init__(self, discrete: bool = False) -> None:
-        self._batch = PlanarRobotVector(1, discrete)
-        self.observation_space = self._batch.single_observation_space
-        self.action_space = self._batch.single_action_space
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
-        super().reset(seed=seed)
-        return self._batch.reset(seed=seed)[0][0], {}
-
-    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        states, rewards, terminated, truncated, infos = self._batch.step(np.asarray(action)[None])
-        ended = bool(terminated[0] or truncated[0])
-        state = infos["final_obs"][0] if ended else states[0]
-        info = {key: float(infos[key][0]) for key in ("cost", "margin")}
-        return state, float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info

@@ -56,7 +56,8 @@ class Guard(VecEnvWrapper):
 
     The learner sees ordinary environments: a stop is `terminated`, and the transition that led to it is paid the
     penalty. Its observation gets the threshold b_h, scaled to at most 1, where the constraint remembers the past; the
-    shield and the quantifier always see the raw observation. `info["shield"]` tells what was done at a step.
+    shield and the quantifier always see the raw observation. `info["shield"]` tells what was done at a step: the
+    executed `action`, the `threshold` it was certified under, whether the shield `intervened` or `stopped`.
 
     The quantifier is asked at most twice in a vector step (about the proposals; about what the next states offer),
     once more about the fresh first states if an episode was stopped, and never where the thresholds allow everything.
@@ -95,6 +96,7 @@ class Guard(VecEnvWrapper):
         self._outlook: Outlook | None = None
         self._decisions: Decisions
         self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)
+        self._stopped_at_start = 0
         self._recent: deque[tuple[Array, NDArray[Any], Array]] = deque(maxlen=max(MAX_RECENT_STEPS // n, 1))
         super().__init__(venv, observation_space=self._space(venv.observation_space))
 
@@ -126,6 +128,7 @@ class Guard(VecEnvWrapper):
         observations, rewards, dones, infos = self.venv.step_wait()
         rewards = np.asarray(rewards, dtype=np.float64)
         executed, intervened, _, upper_bounds = self._decisions
+        thresholds = self._thresholds
         finished = np.flatnonzero(dones)
         next_raw = put(observations, finished.tolist(), [infos[i]["terminal_observation"] for i in finished])
 
@@ -150,7 +153,7 @@ class Guard(VecEnvWrapper):
         self.last = StepRecord(executed, rewards, next_thresholds, stopped)
         self.recorder.step(rewards, penalised, signals, intervened)
         self.recorder.end(ended, stopped)
-        self._describe(infos, next_raw, next_thresholds, ended)
+        self._describe(infos, thresholds, next_raw, ended)
 
         self._open(dones)
         self._restart(~self._viable)  # line 9
@@ -249,7 +252,9 @@ class Guard(VecEnvWrapper):
         unviable = fresh & ~self._viable
         self.recorder.end(unviable, unviable)
         if unviable.any():
-            log.warning("stopped %d episode(s) in the first state: no action can be certified there", unviable.sum())
+            level = logging.DEBUG if self._stopped_at_start else logging.WARNING
+            log.log(level, "no action can be certified in some first states: their episodes are stopped there")
+            self._stopped_at_start += int(unviable.sum())
 
     def _restart(self, rows: Flags) -> None:
         """Reset these environments until their first states offer a safe action."""
@@ -262,20 +267,20 @@ class Guard(VecEnvWrapper):
             rows = rows & ~self._viable
         raise NothingSafeError(f"{MAX_STARTS} first states in a row offered no safe action. {ADVICE}")
 
-    def _describe(self, infos: Infos, next_raw: Observations, next_thresholds: Array, ended: Flags) -> None:
+    def _describe(self, infos: Infos, thresholds: Array, next_raw: Observations, ended: Flags) -> None:
         """Fill in the infos of a step: what the shield did, and what SB3 wants to know of an episode's end."""
         executed, intervened, _, _ = self._decisions
         stopped = self.last.stopped
         for i, info in enumerate(infos):
             info["shield"] = {
                 "action": executed[i],
+                "threshold": thresholds[i],
                 "intervened": bool(intervened[i]),
                 "stopped": bool(stopped[i]),
-                "threshold": self._thresholds[i],
             }
         finished: list[int] = np.flatnonzero(ended).tolist()
         if finished:
-            terminal = self.shown(take(next_raw, finished), next_thresholds[finished])
+            terminal = self.shown(take(next_raw, finished), self.last.next_thresholds[finished])
         for row, i in enumerate(finished):
             episode = self.recorder.episodes[row - len(finished)]
             infos[i]["terminal_observation"] = take(terminal, row)
