@@ -105,6 +105,7 @@ class MASE:
             shield.fit(seed_data._replace(costs=costs))
         self.guard = Guard(venv, constraint, shield, penalty, shielding, show_threshold)
         self.epoch_steps = epoch_steps
+        self.epochs = 0
         self.rewriting = rewriting
         self.learner_options = dict(learner_options or {})
         self.learner = make_learner(learner, self.guard, self.learner_options, seed)
@@ -131,15 +132,20 @@ class MASE:
     def learn(self, total_timesteps: int, callback: MaybeCallback = None, progress_bar: bool = False) -> Self:
         """Algorithm 1 for (at least) this many further environment steps."""
         callbacks: list[BaseCallback] = [EndOfEpoch(self)]
+        bar = ProgressBar(total_timesteps, self.guard.recorder)
         if progress_bar:
-            callbacks.append(ProgressBar(total_timesteps, self.guard.recorder))
+            callbacks.append(bar)
         if callback is not None:
             callbacks.append(self.learner._init_callback(callback))
-        self.learner.learn(total_timesteps, CallbackList(callbacks), reset_num_timesteps=False)
+        try:
+            self.learner.learn(total_timesteps, CallbackList(callbacks), reset_num_timesteps=False)
+        finally:
+            bar.close()
         return self
 
     def end_epoch(self) -> None:
         """Line 15: update the quantifier from the executed actions and true costs, and rewrite what is stored."""
+        self.epochs += 1
         data = self.guard.harvest()
         if data is None or not self.guard.shielding:
             return

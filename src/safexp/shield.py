@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import qmc
 
 from safexp import checkpoint
 from safexp.encoding import check_action_space, encode_actions, encode_observations
@@ -382,6 +381,8 @@ def candidate_actions(space: spaces.Box | spaces.Discrete, count: int) -> Array:
         ends = np.stack(np.meshgrid(*[[0.0, 1.0]] * dimension), axis=-1).reshape(-1, dimension)
     else:
         ends = np.concatenate([np.where(np.eye(dimension) > 0, end, 0.5) for end in (0.0, 1.0)])
+    from scipy.stats import qmc  # here, because it takes longer to import than all the rest
+
     spread = qmc.Halton(dimension, scramble=True, rng=0).random(max(count - 1 - len(ends), 0))
     unit = np.concatenate([centre, ends, spread])[:count]
     low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
