@@ -21,6 +21,7 @@ one rollout of an on-policy learner, or `epoch_steps` steps of an off-policy one
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -132,15 +133,12 @@ class MASE:
     def learn(self, total_timesteps: int, callback: MaybeCallback = None, progress_bar: bool = False) -> Self:
         """Algorithm 1 for (at least) this many further environment steps."""
         callbacks: list[BaseCallback] = [EndOfEpoch(self)]
-        bar = ProgressBar(total_timesteps, self.guard.recorder)
-        if progress_bar:
-            callbacks.append(bar)
         if callback is not None:
             callbacks.append(self.learner._init_callback(callback))
-        try:
+        with ProgressBar(total_timesteps, self.guard.recorder) if progress_bar else nullcontext() as bar:
+            if bar is not None:
+                callbacks.append(bar)
             self.learner.learn(total_timesteps, CallbackList(callbacks), reset_num_timesteps=False)
-        finally:
-            bar.close()
         return self
 
     def end_epoch(self) -> None:

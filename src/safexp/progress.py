@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from rich.console import Console, Group, RenderableType
@@ -43,7 +43,7 @@ def snapshot(recorder: Recorder) -> Snapshot | None:
         episodes=len(recorder.episodes),
         mean_return=float(np.mean([episode.true_return for episode in recent])),
         mean_cost=float(np.mean([episode.cost for episode in recent])),
-        violations=sum(episode.violated for episode in recorder.episodes) + recorder.unfinished_violations(),
+        violations=recorder.violations + recorder.unfinished_violations(),
         stop_rate=float(np.mean([episode.stopped for episode in recent])),
         interventions=float(np.mean([episode.interventions for episode in recent])),
     )
@@ -75,7 +75,10 @@ class ProgressBar(BaseCallback):
         self._started = self._shown = 0.0
         self._first_step = 0
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Leave the terminal as it was, also after an exception."""
         if self._live:
             self._live.stop()
@@ -100,7 +103,6 @@ class ProgressBar(BaseCallback):
 
     def _on_training_end(self) -> None:
         self._show()
-        self.close()
 
     def _show(self) -> None:
         self._shown = time.perf_counter()

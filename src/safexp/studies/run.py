@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch as th
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import configure
 
-from safexp.episodes import Episode, Recorder
+from safexp.episodes import Recorder
 from safexp.mase import MASE
 from safexp.progress import ProgressBar
 from safexp.studies import folder as run_folder
@@ -39,11 +40,12 @@ def run(config: RunConfig, progress_bar: bool = False) -> Path:
     agent = build(config)
     run_folder.create(folder, config, command)
     clock = Clock()
-    bar = ProgressBar(config.steps, agent.guard.recorder, title=describe(config)) if progress_bar else None
+    shown = ProgressBar(config.steps, agent.guard.recorder, title=describe(config)) if progress_bar else nullcontext()
     logger = configure(str(folder / run_folder.TENSORBOARD), ["tensorboard"])
     agent.learner.set_logger(logger)
     try:
-        agent.learn(config.steps, [EpochWriter(agent, folder), *([bar] if bar else [])])
+        with shown as bar:
+            agent.learn(config.steps, [EpochWriter(agent, folder), *([bar] if bar else [])])
         agent.save(folder / run_folder.AGENT)
     except KeyboardInterrupt:
         run_folder.write_json(folder / run_folder.TIMING, clock.read("interrupted", agent.guard.recorder.steps))
@@ -55,8 +57,6 @@ def run(config: RunConfig, progress_bar: bool = False) -> Path:
         where = f"the traceback is in {folder / run_folder.ERROR}"
         raise run_folder.RunFailedError(f"the run failed: {type(error).__name__}: {message} ({where})") from error
     finally:
-        if bar:
-            bar.close()
         logger.close()
         agent.guard.close()
     run_folder.write_json(folder / run_folder.TIMING, clock.read("finished", agent.guard.recorder.steps))
@@ -86,9 +86,9 @@ def epoch_metrics(epoch: int, recorder: Recorder, since: int) -> dict[str, Any]:
         "mean_cost": _mean([episode.cost for episode in latest]),
         "max_cost": max((episode.cost for episode in latest), default=None),
         "stop_rate": _mean([episode.stopped for episode in latest]),
-        "violations": _count(episodes, "violated") + recorder.unfinished_violations(),
-        "stops": _count(episodes, "stopped"),
-        "interventions": _count(episodes, "interventions"),
+        "violations": recorder.violations + recorder.unfinished_violations(),
+        "stops": recorder.stops,
+        "interventions": recorder.interventions,
     }
 
 
@@ -146,7 +146,3 @@ class Clock:
 
 def _mean(values: list[Any]) -> float | None:
     return float(np.mean(values)) if values else None
-
-
-def _count(episodes: list[Episode], what: str) -> int:
-    return sum(int(getattr(episode, what)) for episode in episodes)
