@@ -13,7 +13,8 @@ def learn_watched(console: Console, steps: int = 512) -> MASE:
 
     options = {"n_steps": 64, "batch_size": 64, "n_epochs": 1}
     agent = MASE(PlanarRobotVector(4), Budget(1.0), Unknown(), PPO, options, seed=0)
-    return agent.learn(steps, ProgressBar(steps, agent.guard.recorder, "the title", console))
+    with ProgressBar(steps, agent.guard.recorder, "the title", console) as bar:
+        return agent.learn(steps, bar)
 
 
 def test_a_file_gets_plain_lines() -> None:
