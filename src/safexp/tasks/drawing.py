@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -35,7 +36,10 @@ WHEEL: Final = (35, 35, 38)
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One moment: places (2,), hazards (k, 2), the way driven so far (t, 2), in metres; the heading in radians."""
+    """One moment, in metres and radians.
+
+    Places (2,), hazards (k, 2), the corners of the vase (4, 2), the way driven so far (t, 2).
+    """
 
     extent: float
     robot: str
@@ -63,7 +67,7 @@ def draw(scene: Scene, size: int = 400) -> NDArray[np.uint8]:
         canvas.disc(hazard, scene.hazard_radius, HAZARD, HAZARD_EDGE)
     inside = np.linalg.norm(scene.hazards - scene.position, axis=1).min() < scene.hazard_radius
     if scene.vase is not None:
-        canvas.polygon(scene.vase + 0.1 * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]), VASE, VASE_EDGE)
+        canvas.polygon(scene.vase, VASE, VASE_EDGE)
     _draw_trail(canvas, scene.trail)
     _draw_robot(canvas, scene, ALARM if inside else BODY)
     return canvas.picture(size)
@@ -72,10 +76,10 @@ def draw(scene: Scene, size: int = 400) -> NDArray[np.uint8]:
 def _draw_trail(canvas: _Canvas, trail: Array) -> None:
     """The way driven, older parts paler, in at most 60 pieces."""
     edges = np.unique(np.linspace(0, len(trail) - 1, 61).astype(int))
-    for piece, (begin, end) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for piece, (begin, end) in enumerate(pairwise(edges)):
         age = 1 - (piece + 1) / len(edges)
-        colour = tuple(int(c + (235 - c) * 0.75 * age) for c in BODY)
-        canvas.line(trail[begin : end + 1], colour[:3], 0.022)
+        red, green, blue = (int(c + (235 - c) * 0.75 * age) for c in BODY)
+        canvas.line(trail[begin : end + 1], (red, green, blue), 0.028)
 
 
 def _draw_robot(canvas: _Canvas, scene: Scene, body: Colour) -> None:
@@ -93,11 +97,10 @@ def _draw_robot(canvas: _Canvas, scene: Scene, body: Colour) -> None:
         return
     for side in (-0.13, 0.13):
         canvas.polygon(box((-0.1, side), 0.1, 0.05), WHEEL, WHEEL)
-    canvas.polygon(box((-0.15, 0.0), 0.02, 0.2), body, BODY_EDGE)
     canvas.polygon(box((-0.125, 0.0), 0.05, 0.02), body, BODY_EDGE)
-    canvas.polygon(box((0.13, 0.0), 0.06, 0.1), NOSE, BODY_EDGE)
-    canvas.polygon(box((0.165, 0.0), 0.02, 0.1), NOSE, BODY_EDGE)
+    canvas.polygon(box((-0.15, 0.0), 0.02, 0.2), body, BODY_EDGE)
     canvas.disc(scene.position + 0.1 * forward, 0.05, WHEEL, BODY_EDGE)
+    canvas.polygon(box((0.135, 0.0), 0.08, 0.1), NOSE, BODY_EDGE)
     canvas.polygon(box((0.0, 0.0), 0.2, 0.2), body, BODY_EDGE)
 
 
@@ -114,7 +117,9 @@ class _Canvas:
         self._pen.line(self._pixels(points), colour, max(1, round(width * self._scale)), joint="curve")
 
     def disc(self, centre: Array, radius: float, colour: Colour, edge: Colour) -> None:
-        corners = self._pixels(np.array([[centre[0] - radius, centre[1] + radius], [centre[0] + radius, centre[1] - radius]]))
+        corners = self._pixels(
+            np.array([[centre[0] - radius, centre[1] + radius], [centre[0] + radius, centre[1] - radius]])
+        )
         self._pen.ellipse(corners, colour, edge, width=max(1, round(0.012 * self._scale)))
 
     def polygon(self, corners: Array, colour: Colour, edge: Colour) -> None:

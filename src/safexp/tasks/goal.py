@@ -35,7 +35,7 @@ SOFTNESS: Final = 0.1
 """Metres over which `cost="margin"` changes from safe to unsafe."""
 
 
-class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, Array]):
+class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
     """`num_envs` Goal tasks stepped together.
 
     Args:
@@ -182,7 +182,7 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, Array]):
             goal_radius=GOAL_RADIUS,
             hazards=self.hazards[index].copy(),
             hazard_radius=self.layout.hazard_radius,
-            vase=self.physics.vase[index].copy() if self.layout.vase else None,
+            vase=self.physics.vase_corners(index) if self.layout.vase else None,
             trail=self._trail[index, : self.steps[index] + 1].copy(),
         )
 
@@ -316,7 +316,7 @@ class GoalEnv(gym.Env[Array, Array]):
         info = {key: value[0] for key, value in info.items()}
         return observations[0], float(rewards[0]), bool(terminated[0]), False, info
 
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+    def render(self) -> NDArray[np.uint8] | None:
         """A picture (height, width, 3), or `None` without a render mode."""
         frames = self.batch.render()
         return frames[0] if frames else None
@@ -333,10 +333,10 @@ def checked_actions(actions: ArrayLike, shape: tuple[int, ...]) -> Array:
             f"The action has shape {array.shape}; expected {shape}, two numbers in [-1, 1] for each environment."
         )
     if not np.isfinite(array).all():
-        rows = np.unique(np.argwhere(~np.isfinite(array))[:, 0])[:8].tolist() if array.ndim > 1 else "given"
+        bad = array.reshape(-1, 2)[~np.isfinite(array).reshape(-1, 2).all(axis=1)]
         raise ValueError(
-            f"The action is not finite (rows {rows}): {array[rows] if array.ndim > 1 else array}; expected numbers in "
-            "[-1, 1]. Look for a policy or a normalisation that diverged."
+            f"The action is not finite in {len(bad)} environments, first {bad[0]}; expected numbers in [-1, 1]. "
+            "Look for a policy or a normalisation that diverged."
         )
     return array
 

@@ -89,7 +89,7 @@ DYNAMIC = Layout("Dynamic", 3, 0.3, 0.005)
 """Three hazards and a goal anew in every episode; they do not move within one."""
 GOAL1 = Layout("Goal1", 8, 0.2, -0.02, vase=True, steps=1000, ends_at_goal=False)
 """Safety-Gymnasium's Goal1: as many goals as can be reached in 1,000 steps, among eight hazards."""
-MOVING = Layout("Moving", 3, 0.2, 0.005, orbit=Orbit(radius=0.3, period=200, preview=25))
+MOVING = Layout("Moving", 3, 0.2, 0.005, orbit=Orbit(radius=0.25, period=200, preview=25))
 """Three hazards that circle: whether a place is safe depends on when."""
 
 

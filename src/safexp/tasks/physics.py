@@ -9,7 +9,7 @@ import numpy as np
 from mujoco.batch import Batch
 from numpy.typing import NDArray
 
-from safexp.tasks.robots import VASE_HEIGHT, Array, Robot
+from safexp.tasks.robots import VASE_HEIGHT, VASE_SIZE, Array, Robot, headings_to_quaternions, rotation_matrices
 
 SUBSTEPS: Final = 10
 """Physics steps under one action."""
@@ -60,18 +60,32 @@ class Physics:
             self._qpos[rows, -7:-5], self._qpos[rows, -5], self._qpos[rows, -4:] = vases, VASE_HEIGHT, turns
         self.batch.forward(rows, stage=FRESH)
 
-    def load(self, qpos: Array, qvel: Array, warmstart: Array) -> None:
-        """Continue all simulations from recorded states, given in world coordinates."""
-        if not self.robot.free:
-            self._frame_position[:, :2] = 0.0
-            self._frame_quaternion[:] = 1.0, 0.0, 0.0, 0.0
+    def load(self, qpos: Array, qvel: Array, warmstart: Array, frames: Array) -> None:
+        """Continue all simulations from recorded states, given in world coordinates.
+
+        `frames` (n, 3) are the poses x, y, heading in which the joints of a robot on slides are zero.
+        """
         self.batch.reset(stage=STALE)
         self._qpos[:], self._qvel[:], self._warmstart[:] = qpos, qvel, warmstart
+        if not self.robot.free:
+            self._frame_position[:, :2] = frames[:, :2]
+            self._frame_quaternion[:] = headings_to_quaternions(frames[:, 2])
+            self._qpos[:, :3] -= frames
+            cos, sin = np.cos(frames[:, 2]), np.sin(frames[:, 2])
+            for values in (self._qpos, self._qvel, self._warmstart):
+                x, y = values[:, 0].copy(), values[:, 1].copy()
+                values[:, 0], values[:, 1] = cos * x + sin * y, cos * y - sin * x
 
     def advance(self, actions: Array, rows: NDArray[np.intp] | None = None) -> None:
         """Apply `actions` (n, 2) for one control step, to all simulations or to those of `rows`."""
         np.clip(actions, -1.0, 1.0, out=self._ctrl)
         self.batch.step(rows, nstep=SUBSTEPS, stage=FRESH)
+
+    def vase_corners(self, row: int) -> Array:
+        """The corners (4, 2) of one vase seen from above, as long as it stands."""
+        turn = rotation_matrices(self._qpos[row : row + 1, -4:]).reshape(3, 3)[:2, :2]
+        square = VASE_SIZE * np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
+        return self.vase[row] + square @ turn.T
 
     def sensors(self, rows: NDArray[np.intp] | slice) -> Array:
         """What the robots of `rows` sense, (m, sensors)."""

@@ -1,0 +1,81 @@
+"""How fast the Goal tasks step and reset, beside the bare physics of the same model in the same run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from safexp.tasks.goal import GoalVectorEnv
+from safexp.tasks.layouts import DYNAMIC, GOAL1, MOVING, STATIC
+from safexp.tasks.robots import CAR, POINT
+
+ROUNDS: Final = 5
+"""Environment and physics take turns this often, so that both meet the same machine; the fastest round counts."""
+
+
+def measure(
+    robots: Sequence[str] = (POINT.name, CAR.name),
+    layouts: Sequence[str] = (STATIC.name, DYNAMIC.name, GOAL1.name, MOVING.name),
+    batches: Sequence[int] = (1, 16, 64),
+    threads: Sequence[int] = (1, 2),
+    seconds: float = 0.2,
+) -> list[dict[str, Any]]:
+    """One row per task, batch and number of threads; rates are environment steps per second of wall time.
+
+    `physics_steps_per_second` is `Batch.step` alone (ten substeps and a forward pass) on the same model from the same
+    kind of starts under the same kind of actions; `share` is the task's rate over it. `reset_microseconds` is the
+    cost of one environment when the whole batch is reset, `lone_reset_microseconds` when one of the batch is.
+    """
+    rows = []
+    for robot in robots:
+        for layout in layouts:
+            for batch in batches:
+                for count in threads:
+                    rows.append(_measure_task(robot, layout, batch, count, seconds))
+    return rows
+
+
+def _measure_task(robot: str, layout: str, batch: int, threads: int, seconds: float) -> dict[str, Any]:
+    env = GoalVectorEnv(batch, robot, layout, threads=threads, autoreset_mode=AutoresetMode.SAME_STEP)
+    env.reset(seed=0)
+    bare = GoalVectorEnv(batch, robot, layout, threads=threads)
+    bare.reset(seed=0)
+    rng = np.random.default_rng(0)
+    # A fresh action every ten steps drives the robots about; one at every step would only make them tremble.
+    actions = np.repeat(rng.uniform(-1.0, 1.0, (50, batch, 2)), 10, axis=0)
+
+    def task(step: int) -> None:
+        env.step(actions[step % len(actions)])
+
+    def physics(step: int) -> None:
+        bare.physics.advance(actions[step % len(actions)])
+
+    one = np.zeros(batch, dtype=np.bool_)
+    one[0] = True
+    rates = [(_rate(task, seconds / ROUNDS), _rate(physics, seconds / ROUNDS)) for _ in range(ROUNDS)]
+    task_rate, physics_rate = (batch * best for best in np.max(rates, axis=0))
+    resets = _rate(lambda _: env.reset(), seconds / ROUNDS)
+    lone_resets = _rate(lambda _: env.reset(options={"reset_mask": one}), seconds / ROUNDS)
+    return {
+        "task": f"{robot} {layout}",
+        "batch": batch,
+        "threads": threads,
+        "steps_per_second": round(float(task_rate)),
+        "physics_steps_per_second": round(float(physics_rate)),
+        "share": round(float(task_rate / physics_rate), 3),
+        "reset_microseconds": round(1e6 / (batch * resets), 1),
+        "lone_reset_microseconds": round(1e6 / lone_resets, 1),
+    }
+
+
+def _rate(call: Callable[[int], None], seconds: float) -> float:
+    """Calls per second, over at least `seconds`."""
+    calls, begin = 0, time.perf_counter()
+    while (elapsed := time.perf_counter() - begin) < seconds or calls < 2:
+        call(calls)
+        calls += 1
+    return calls / elapsed
