@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -30,13 +31,7 @@ def measure(
     kind of starts under the same kind of actions; `share` is the task's rate over it. `reset_microseconds` is the
     cost of one environment when the whole batch is reset, `lone_reset_microseconds` when one of the batch is.
     """
-    rows = []
-    for robot in robots:
-        for layout in layouts:
-            for batch in batches:
-                for count in threads:
-                    rows.append(_measure_task(robot, layout, batch, count, seconds))
-    return rows
+    return [_measure_task(*case, seconds) for case in product(robots, layouts, batches, threads)]
 
 
 def _measure_task(robot: str, layout: str, batch: int, threads: int, seconds: float) -> dict[str, Any]:
@@ -72,7 +67,7 @@ def _measure_task(robot: str, layout: str, batch: int, threads: int, seconds: fl
     }
 
 
-def _rate(call: Callable[[int], None], seconds: float) -> float:
+def _rate(call: Callable[[int], object], seconds: float) -> float:
     """Calls per second, over at least `seconds`."""
     calls, begin = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - begin) < seconds or calls < 2:

@@ -308,13 +308,12 @@ class GoalEnv(gym.Env[Array, Array]):
         """Start an episode; returns the observation (d,) and its info."""
         super().reset(seed=seed)
         observations, info = self.batch.reset(seed=seed)
-        return observations[0], {key: value[0] for key, value in info.items()}
+        return observations[0], _first(info)
 
     def step(self, action: ArrayLike) -> tuple[Array, float, bool, bool, Info]:
         """Apply `action` (2,)."""
         observations, rewards, terminated, _, info = self.batch.step(checked_actions(action, (2,))[None])
-        info = {key: value[0] for key, value in info.items()}
-        return observations[0], float(rewards[0]), bool(terminated[0]), False, info
+        return observations[0], float(rewards[0]), bool(terminated[0]), False, _first(info)
 
     def render(self) -> NDArray[np.uint8] | None:
         """A picture (height, width, 3), or `None` without a render mode."""
@@ -350,6 +349,11 @@ def _reset_mask(options: dict[str, Any] | None, num_envs: int) -> Mask:
             f"entries; expected a boolean array of shape ({num_envs},) with at least one."
         )
     return mask
+
+
+def _first(info: Info) -> Info:
+    """The info of a batch of one as that of a single environment."""
+    return {key: value[0] if value.ndim > 1 else value[0].item() for key, value in info.items()}
 
 
 def _distances(a: Array, b: Array) -> Array:

@@ -92,7 +92,7 @@ def _free_places(
         draws = rng.uniform(-room, room, (len(missing), DRAWS, 2))
         east = draws[:, :, None, 0] - others[missing, None, :, 0]
         north = draws[:, :, None, 1] - others[missing, None, :, 1]
-        free = np.greater_equal(east * east + north * north, separation * separation).all(axis=2)
+        free = np.logical_and.reduce(east * east + north * north >= separation * separation, axis=2)
         rows, first = np.arange(len(missing)), free.argmax(axis=1)
         places[missing], found[missing] = draws[rows, first], free[rows, first]
         missing = missing[~found[missing]]

@@ -1,0 +1,63 @@
+"""Recorded transitions of Safety-Gymnasium, replayed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from safexp.tasks.recordings import Verification, verify
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.mark.parametrize("name", ["goal1_car", "goal1_point", "static_car", "static_point"])
+def test_recordings_are_repeated(name: str) -> None:
+    result = verify(DATA / f"{name}.npz")
+    assert result.rows > 150
+    assert result.max_observation_difference < 1e-9
+    assert result.max_reward_difference < 1e-12
+    assert result.cost_mismatches == result.goal_mismatches == result.termination_mismatches == 0
+    assert result.ok
+    assert result.row()["ok"] is True
+
+
+def changed(tmp_path: Path, **changes: np.ndarray) -> Path:
+    with np.load(DATA / "static_point.npz") as file:
+        np.savez(tmp_path / "changed.npz", **({name: file[name] for name in file} | changes))
+    return tmp_path / "changed.npz"
+
+
+@pytest.mark.parametrize(
+    ("field", "change", "symptom"),
+    [
+        ("obs", lambda old: old + 1e-7, "max_observation_difference"),
+        ("obs", lambda old: np.where(np.arange(old.shape[1]) == 3, np.nan, old), "max_observation_difference"),
+        ("reward", lambda old: old + 1e-7, "max_reward_difference"),
+        ("cost", lambda old: 1 - old, "cost_mismatches"),
+        ("goal_met", np.logical_not, "goal_mismatches"),
+        ("terminated", np.logical_not, "termination_mismatches"),
+    ],
+)
+def test_every_kind_of_difference_is_found(tmp_path: Path, field: str, change, symptom: str) -> None:
+    with np.load(DATA / "static_point.npz") as file:
+        old = file[field]
+    result = verify(changed(tmp_path, **{field: change(old)}))
+    assert not result.ok
+    assert not getattr(result, symptom) <= 1e-8
+
+
+def test_the_limit_itself_passes() -> None:
+    assert Verification("Point Static", 1, 1e-8, 0.0, 0, 0, 0).ok
+    assert not Verification("Point Static", 1, 1.1e-8, 0.0, 0, 0, 0).ok
+
+
+def test_a_file_that_is_no_recording_is_explained(tmp_path: Path) -> None:
+    np.savez(tmp_path / "other.npz", x=np.zeros(3))
+    with pytest.raises(ValueError, match="has no qpos, qvel"):
+        verify(tmp_path / "other.npz")
+    with pytest.raises(ValueError, match="has fields of lengths"):
+        verify(changed(tmp_path, cost=np.zeros(2)))
+    with pytest.raises(ValueError, match="No task has 3 coordinates, 2 hazards"):
+        verify(changed(tmp_path, hazards=np.zeros((207, 2, 2))))
