@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from safexp.tasks.goal import GoalVectorEnv
 from safexp.tasks.recordings import Verification, verify
+from safexp.tasks.robots import headings_to_quaternions
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -21,6 +23,24 @@ def test_recordings_are_repeated(name: str) -> None:
     assert result.cost_mismatches == result.goal_mismatches == result.termination_mismatches == 0
     assert result.ok
     assert result.row()["ok"] is True
+
+
+@pytest.mark.parametrize("name", ["goal1_car", "goal1_point", "static_car", "static_point"])
+def test_a_whole_episode_repeats_from_its_start(name: str) -> None:
+    """Only the start and the actions are given: rounding errors must not grow over the first 100 steps."""
+    layout, robot = name.title().split("_")
+    with np.load(DATA / f"{name}.npz") as file:
+        start, actions, observations = file["qpos"][0], file["action"][:100], file["obs"][:100]
+        goal, hazards = file["goal"][0], file["hazards"][0]
+    env = GoalVectorEnv(1, robot, layout, autoreset_mode="Disabled")
+    env.reset(seed=0)
+    attitude = start[None, 3:7] if robot == "Car" else headings_to_quaternions(start[2:3])
+    env.physics.place(np.array([0]), start[None, :2], attitude, start[None, -7:-5], start[None, -4:])
+    env.goal[0], env.hazards[0] = goal, hazards
+    differences = [
+        np.abs(env.step(action[None])[0] - seen).max() for action, seen in zip(actions, observations, strict=True)
+    ]
+    assert max(differences) < 1e-8
 
 
 def changed(tmp_path: Path, **changes: np.ndarray) -> Path:
@@ -59,5 +79,7 @@ def test_a_file_that_is_no_recording_is_explained(tmp_path: Path) -> None:
         verify(tmp_path / "other.npz")
     with pytest.raises(ValueError, match="has fields of lengths"):
         verify(changed(tmp_path, cost=np.zeros(2)))
+    with np.load(DATA / "static_point.npz") as file:
+        hazards = file["hazards"].repeat(2, axis=1)
     with pytest.raises(ValueError, match="No task has 3 coordinates, 2 hazards"):
-        verify(changed(tmp_path, hazards=np.zeros((207, 2, 2))))
+        verify(changed(tmp_path, hazards=hazards))
