@@ -285,6 +285,7 @@ def test_the_time_limit_of_a_single_environment_is_the_wrappers() -> None:
         ({"num_envs": 0}, "num_envs=0: expected an integer of 1 or more"),
         ({"lidar_bins": 2.5}, "lidar_bins=2.5: expected an integer"),
         ({"threads": 0}, "threads=0: expected"),
+        ({"max_episode_steps": 0}, "max_episode_steps=0: expected"),
         ({"render_mode": "human"}, "render_mode='human' is not known"),
         ({"hazards": 0}, "hazards=0: a layout needs one hazard or more"),
         ({"hazard_radius": -1.0}, "hazard_radius=-1.0 is not a length"),

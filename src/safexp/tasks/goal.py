@@ -74,7 +74,10 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         threads: int = 1,
         render_mode: str | None = None,
     ) -> None:
-        for option, value in (("num_envs", num_envs), ("lidar_bins", lidar_bins), ("threads", threads)):
+        counts = {"num_envs": num_envs, "lidar_bins": lidar_bins, "threads": threads}
+        if max_episode_steps is not None:
+            counts["max_episode_steps"] = max_episode_steps
+        for option, value in counts.items():
             if not isinstance(value, int | np.integer) or value < 1:
                 raise ValueError(f"{option}={value!r}: expected an integer of 1 or more.")
         if cost not in ("indicator", "margin"):
@@ -113,7 +116,7 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         self._needs_reset: Mask = np.ones(self.num_envs, dtype=np.bool_)
         self._started = False
         self._observations: Array = np.zeros((self.num_envs, len(low)))
-        self._trail: Array = np.zeros((self.num_envs, 256, 2))
+        self._trail: Array = np.zeros((self.num_envs, 256 if render_mode else 0, 2))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
         """Start new episodes in all environments, or in those of `options["reset_mask"]` (n,).
@@ -183,7 +186,7 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
             hazards=self.hazards[index].copy(),
             hazard_radius=self.layout.hazard_radius,
             vase=self.physics.vase_corners(index) if self.layout.vase else None,
-            trail=self._trail[index, : self.steps[index] + 1].copy(),
+            trail=self._trail[index, : self.steps[index] + 1].copy() if self.render_mode else position[None, :2].copy(),
         )
 
     def observe(self, rows: Rows | slice) -> Array:

@@ -62,12 +62,12 @@ class Layout:
         places = self.hazard_places
         if hazards is None:
             hazards = self.hazards
-        elif not isinstance(hazards, int):
+        elif not isinstance(hazards, int | np.integer):
             places = tuple((float(x), float(y)) for x, y in hazards)
             hazards = len(places)
         return dataclasses.replace(
             self,
-            hazards=hazards,
+            hazards=int(hazards),
             hazard_places=places[:hazards],
             hazard_radius=self.hazard_radius if hazard_radius is None else float(hazard_radius),
             extent=self.extent if extent is None else float(extent),

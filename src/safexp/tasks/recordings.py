@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from safexp.tasks.goal import GoalVectorEnv
+from safexp.tasks.goal import UNLIMITED, GoalVectorEnv
 from safexp.tasks.layouts import DYNAMIC, GOAL1, STATIC, Layout
 from safexp.tasks.robots import CAR, POINT, Array, Robot
 
@@ -63,7 +63,7 @@ def verify(path: str | Path) -> Verification:
         layout,
         lidar_bins=bins,
         autoreset_mode=AutoresetMode.DISABLED,
-        max_episode_steps=2**62,
+        max_episode_steps=UNLIMITED,
     )
     env.reset(seed=0)
     # The frame of an episode's start keeps the Point's rounding errors, which its servo amplifies, near the original's.
