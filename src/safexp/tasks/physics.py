@@ -15,7 +15,6 @@ SUBSTEPS: Final = 10
 """Physics steps under one action."""
 FRESH: Final = int(mujoco.mjtStage.mjSTAGE_ACC)
 """One more forward pass after the last substep, so that sensors describe the new state, not the one before it."""
-STALE: Final = int(mujoco.mjtStage.mjSTAGE_NONE)
 
 
 class Physics:
@@ -36,6 +35,8 @@ class Physics:
         self.vase: Array = places[:, model.body("vase").id, :2] if vase else np.full((num_envs, 2), np.nan)
         self._has_vase = vase
         self._height = float(model.body("robot").pos[2])
+        self._state: Array = self.batch.state
+        self._rest: Array = self._state[0].copy()
         self._sensordata: Array = self.batch.bind("sensordata")
         self._qpos: Array = self.batch.bind("qpos")
         self._qvel: Array = self.batch.bind("qvel")
@@ -51,7 +52,7 @@ class Physics:
         moving the frame in which its joints are zero: that is how Safety Gym did it, and with the very same numbers
         a trajectory of the Point repeats bit for bit.
         """
-        self.batch.reset(rows, stage=STALE)
+        self._state[rows] = self._rest
         if self.robot.free:
             self._qpos[rows, :2], self._qpos[rows, 2], self._qpos[rows, 3:7] = robots, self._height, attitudes
         else:
@@ -65,7 +66,7 @@ class Physics:
 
         `frames` (n, 3) are the poses x, y, heading in which the joints of a robot on slides are zero.
         """
-        self.batch.reset(stage=STALE)
+        self._state[:] = self._rest
         self._qpos[:], self._qvel[:], self._warmstart[:] = qpos, qvel, warmstart
         if not self.robot.free:
             self._frame_position[:, :2] = frames[:, :2]
