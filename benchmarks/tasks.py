@@ -1,4 +1,4 @@
-"""Steps per second of the Goal tasks beside the bare physics: `python benchmarks/tasks.py [--json]`."""
+"""Steps per second of the Goal tasks beside the bare physics: `python benchmarks/tasks.py [BATCH ...] [--json]`."""
 
 import json
 import sys
@@ -10,7 +10,8 @@ from safexp.bench.tasks import measure
 
 
 def main() -> None:
-    rows = measure(seconds=0.5)
+    batches = [int(word) for word in sys.argv[1:] if word.isdigit()] or [1, 16, 64]
+    rows = measure(batches=batches)
     if "--json" in sys.argv[1:]:
         json.dump(rows, sys.stdout, indent=1)
         return

@@ -247,9 +247,8 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         standing = [self.physics.position[rows, None, :2], self.goal[rows, None], self.hazards[rows]]
         if self.layout.vase:
             standing.append(self.physics.vase[rows, None])
-        self.goal[rows], found = placement.move(
-            self.layout.things, self.np_random, GOAL, np.concatenate(standing, axis=1)
-        )
+        goals, found = placement.move(self.layout.things, self.np_random, GOAL, np.concatenate(standing, axis=1))
+        self.goal[rows[found]] = goals[found]
         self.last_distance[rows] = _distances(self.goal[rows], self.physics.position[rows, :2])
         return found
 
