@@ -14,10 +14,12 @@ from safexp.tasks.robots import headings_to_quaternions
 DATA = Path(__file__).parents[1] / "data"
 
 
-@pytest.mark.parametrize("name", ["goal1_car", "goal1_point", "static_car", "static_point"])
-def test_recordings_are_repeated(name: str) -> None:
-    result = verify(DATA / f"{name}.npz")
-    assert result.rows > 150
+@pytest.mark.parametrize("path", sorted(DATA.glob("*_[cp]*.npz")), ids=lambda path: path.stem)
+def test_recordings_are_repeated(path: Path) -> None:
+    result = verify(path)
+    robot, layout = result.task.split()
+    assert path.stem.endswith(robot.lower()) and path.stem.startswith((layout.lower(), "vase"))
+    assert result.rows > 50
     assert result.max_observation_difference < 1e-9
     assert result.max_reward_difference < 1e-12
     assert result.cost_mismatches == result.goal_mismatches == result.termination_mismatches == 0
