@@ -8,7 +8,7 @@ from safexp.bench.tasks import measure
 
 
 def test_one_row_for_each_case() -> None:
-    rows = measure(robots=["Point"], layouts=["Static", "Goal1"], batches=[1, 4], threads=[1], seconds=0.01)
+    rows = measure(robots=["Point"], layouts=["Static", "Goal1"], batches=[1, 4], threads=[1], rounds=1)
     assert [(row["task"], row["batch"], row["threads"]) for row in rows] == [
         ("Point Static", 1, 1),
         ("Point Static", 4, 1),
