@@ -14,6 +14,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecFrameStack,
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from safexp.signals import Observations
+from safexp.tasks.six_tuple import SixTuple
 
 Infos = list[dict[str, Any]]
 AnyWrapper = gym.Wrapper[Any, Any, Any, Any]
@@ -27,9 +28,9 @@ def as_vec_env(env: Any) -> VecEnv:
         return BatchedVecEnv(env)
     if isinstance(env, str):
         raise TypeError(f"got the name {env!r}, expected a live environment: gymnasium.make({env!r}).")
-    if not (hasattr(env, "step") and hasattr(env, "reset") and hasattr(env, "action_space")):
+    if not isinstance(env, gym.Env) and not hasattr(env, "step"):
         raise TypeError(f"got a {type(env).__name__}, expected a Gymnasium Env or VectorEnv, or an SB3 VecEnv.")
-    return DummyVecEnv([lambda: CostInInfo(env)])
+    return DummyVecEnv([lambda: SixTuple(env, cost_max=None)])
 
 
 def check_wrappers(env: VecEnv) -> VecEnv:
@@ -89,38 +90,6 @@ def put(observations: Observations, indices: Sequence[int], rows: Sequence[Any])
     for index, row in zip(indices, rows, strict=True):
         batch[index] = row
     return batch
-
-
-class CostInInfo(gym.Env[Any, Any]):
-    """Any object with `reset` and `step`, whose step may return the cost as a third of six values."""
-
-    def __init__(self, env: Any) -> None:
-        self.env = env
-        self.observation_space = env.observation_space
-        self.action_space = env.action_space
-        self.render_mode = getattr(env, "render_mode", None)
-        self.metadata = getattr(env, "metadata", {})
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        return cast("tuple[Any, dict[str, Any]]", self.env.reset(seed=seed, options=options))
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        result = self.env.step(action)
-        if len(result) == 6:
-            observation, reward, cost, terminated, truncated, info = result
-            return observation, reward, terminated, truncated, {**info, "cost": cost}
-        return cast("tuple[Any, Any, bool, bool, dict[str, Any]]", result)
-
-    def render(self) -> Any:
-        return self.env.render()
-
-    def close(self) -> None:
-        self.env.close()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "env":
-            raise AttributeError(name)
-        return getattr(self.env, name)
 
 
 class BatchedVecEnv(VecEnv):

@@ -1,0 +1,132 @@
+"""The Goal tasks seen from above, drawn with Pillow: no window, no graphics card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+Array = NDArray[np.float64]
+Colour = tuple[int, int, int] | tuple[int, int, int, int]
+
+FINE: Final = 3
+"""Pictures are drawn this much larger and reduced, which smooths their edges."""
+BORDER: Final = 0.35
+"""Metres of floor shown around the square in which things are placed."""
+
+FLOOR: Final = (247, 247, 244)
+GRID: Final = (232, 232, 227)
+SQUARE: Final = (205, 206, 200)
+HAZARD: Final = (222, 86, 66, 120)
+HAZARD_EDGE: Final = (189, 55, 38)
+TARGET: Final = (70, 160, 96, 110)
+TARGET_EDGE: Final = (38, 118, 64)
+VASE: Final = (45, 165, 178, 200)
+VASE_EDGE: Final = (22, 112, 122)
+BODY: Final = (38, 70, 120)
+BODY_EDGE: Final = (20, 40, 75)
+NOSE: Final = (250, 196, 62)
+ALARM: Final = (189, 55, 38)
+WHEEL: Final = (35, 35, 38)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One moment, in metres and radians.
+
+    Places (2,), hazards (k, 2), the corners of the vase (4, 2), the way driven so far (t, 2).
+    """
+
+    extent: float
+    robot: str
+    position: Array
+    heading: float
+    goal: Array
+    goal_radius: float
+    hazards: Array
+    hazard_radius: float
+    vase: Array | None
+    trail: Array
+
+
+def draw(scene: Scene, size: int = 400) -> NDArray[np.uint8]:
+    """The scene as a picture (size, size, 3); north is up. The robot turns red while its centre is in a hazard."""
+    canvas = _Canvas(scene.extent + BORDER, size * FINE)
+    for line in np.arange(-np.floor(canvas.reach / 0.5), np.floor(canvas.reach / 0.5) + 1) * 0.5:
+        canvas.line(np.array([[line, -canvas.reach], [line, canvas.reach]]), GRID, 0.006)
+        canvas.line(np.array([[-canvas.reach, line], [canvas.reach, line]]), GRID, 0.006)
+    corners = scene.extent * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]])
+    canvas.line(corners, SQUARE, 0.014)
+    canvas.disc(scene.goal, scene.goal_radius, TARGET, TARGET_EDGE)
+    canvas.disc(scene.goal, scene.goal_radius / 3, TARGET, TARGET_EDGE)
+    for hazard in scene.hazards:
+        canvas.disc(hazard, scene.hazard_radius, HAZARD, HAZARD_EDGE)
+    inside = np.linalg.norm(scene.hazards - scene.position, axis=1).min() < scene.hazard_radius
+    if scene.vase is not None:
+        canvas.polygon(scene.vase, VASE, VASE_EDGE)
+    _draw_trail(canvas, scene.trail)
+    _draw_robot(canvas, scene, ALARM if inside else BODY)
+    return canvas.picture(size)
+
+
+def _draw_trail(canvas: _Canvas, trail: Array) -> None:
+    """The way driven, older parts paler, in at most 60 pieces."""
+    edges = np.unique(np.linspace(0, len(trail) - 1, 61).astype(int))
+    for piece, (begin, end) in enumerate(pairwise(edges)):
+        age = 1 - (piece + 1) / len(edges)
+        red, green, blue = (int(c + (235 - c) * 0.75 * age) for c in BODY)
+        canvas.line(trail[begin : end + 1], (red, green, blue), 0.028)
+
+
+def _draw_robot(canvas: _Canvas, scene: Scene, body: Colour) -> None:
+    """The robot's plan: the Point a disc with a nose, the Car a chassis with two wheels and a castor."""
+    forward = np.array([np.cos(scene.heading), np.sin(scene.heading)])
+    axes = np.stack([forward, [-forward[1], forward[0]]])
+
+    def box(centre: tuple[float, float], length: float, width: float) -> Array:
+        corners = 0.5 * np.array([[length, width], [length, -width], [-length, -width], [-length, width]])
+        return scene.position + (corners + centre) @ axes
+
+    if scene.robot == "Point":
+        canvas.polygon(box((0.1, 0.0), 0.1, 0.1), NOSE, BODY_EDGE)
+        canvas.disc(scene.position, 0.1, body, BODY_EDGE)
+        return
+    for side in (-0.13, 0.13):
+        canvas.polygon(box((-0.1, side), 0.1, 0.05), WHEEL, WHEEL)
+    canvas.polygon(box((-0.125, 0.0), 0.05, 0.02), body, BODY_EDGE)
+    canvas.polygon(box((-0.15, 0.0), 0.02, 0.2), body, BODY_EDGE)
+    canvas.disc(scene.position + 0.1 * forward, 0.05, WHEEL, BODY_EDGE)
+    canvas.polygon(box((0.135, 0.0), 0.08, 0.1), NOSE, BODY_EDGE)
+    canvas.polygon(box((0.0, 0.0), 0.2, 0.2), body, BODY_EDGE)
+
+
+class _Canvas:
+    """A square of floor of half-width `reach` metres on `pixels` × `pixels`; colours may be translucent."""
+
+    def __init__(self, reach: float, pixels: int) -> None:
+        self.reach = reach
+        self._scale = pixels / (2 * reach)
+        self._image = Image.new("RGB", (pixels, pixels), FLOOR)
+        self._pen = ImageDraw.Draw(self._image, "RGBA")
+
+    def line(self, points: Array, colour: Colour, width: float) -> None:
+        self._pen.line(self._pixels(points), colour, max(1, round(width * self._scale)), joint="curve")
+
+    def disc(self, centre: Array, radius: float, colour: Colour, edge: Colour) -> None:
+        corners = self._pixels(
+            np.array([[centre[0] - radius, centre[1] + radius], [centre[0] + radius, centre[1] - radius]])
+        )
+        self._pen.ellipse(corners, colour, edge, width=max(1, round(0.012 * self._scale)))
+
+    def polygon(self, corners: Array, colour: Colour, edge: Colour) -> None:
+        self._pen.polygon(self._pixels(corners), colour, edge, width=max(1, round(0.012 * self._scale)))
+
+    def picture(self, size: int) -> NDArray[np.uint8]:
+        return np.asarray(self._image.resize((size, size), Image.Resampling.BOX), dtype=np.uint8)
+
+    def _pixels(self, points: Array) -> list[tuple[float, float]]:
+        return [((x + self.reach) * self._scale, (self.reach - y) * self._scale) for x, y in points.tolist()]

@@ -1,0 +1,42 @@
+"""Hazards on orbits, and thresholds that open and close."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Orbit:
+    """Circles of `radius` metres, once around in `period` steps, from a random phase in a random sense.
+
+    `preview` is how many steps ahead the second hazard lidar looks: where hazards are and where they will be tells
+    their velocity, without which the state would not be Markov.
+    """
+
+    radius: float
+    period: int
+    preview: int
+
+    def offsets(self, steps: NDArray[np.int64], phases: Array, senses: Array) -> Array:
+        """Where hazards (n, k) are off their centres (n, k, 2) at `steps` (n,) since the reset."""
+        angles = phases + senses * (2 * np.pi / self.period * steps)[:, None]
+        return self.radius * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+
+
+def gate(
+    steps: int, period: int = 100, open_for: int = 50, closed: float = 0.0, opened: float = 1.0
+) -> NDArray[np.float64]:
+    """A threshold for every step of an episode, (steps,), for `safexp.Schedule`.
+
+    b_h = `opened` in the first `open_for` steps of every `period`, `closed` in the others. With the indicator cost
+    opened = 1 permits and closed = 0 forbids entering a hazard; with `cost="margin"` ½ is the hazard's edge, and a
+    threshold below ½ keeps a distance.
+    """
+    if not 0 <= open_for <= period or period < 1:
+        raise ValueError(f"gate(open_for={open_for}, period={period}): expected 0 ≤ open_for ≤ period ≥ 1.")
+    return np.where(np.arange(steps) % period < open_for, opened, closed)

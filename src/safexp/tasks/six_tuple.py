@@ -1,0 +1,80 @@
+"""Other people's tasks whose `step` returns the cost as a sixth value."""
+
+from __future__ import annotations
+
+from typing import Any, SupportsFloat, cast
+
+import gymnasium as gym
+
+
+def adapt(env: Any, cost_max: float = 1.0) -> SixTuple:
+    """Safety-Gymnasium's (observation, reward, cost, terminated, truncated, info) as a Gymnasium environment.
+
+    The cost goes to `info["cost"]`, divided by `cost_max`, the largest cost of one step, so that it lies in [0, 1].
+    `env` needs `reset`, `step` and its two spaces; it need not be a Gymnasium class.
+    """
+    return SixTuple(env, cost_max)
+
+
+class SixTuple(gym.Env[Any, Any]):
+    """An environment around one whose `step` returns six values.
+
+    Without a `cost_max` steps are taken as they come: six values with an unscaled cost, or five as they are.
+    """
+
+    def __init__(self, env: Any, cost_max: float | None) -> None:
+        for part in ("reset", "step", "observation_space", "action_space"):
+            if not hasattr(env, part):
+                raise ValueError(
+                    f"adapt() was given {type(env).__name__}, which has no `{part}`; expected an environment whose "
+                    "step(action) returns (observation, reward, cost, terminated, truncated, info)."
+                )
+        if cost_max is not None and not cost_max > 0:
+            raise ValueError(f"cost_max={cost_max!r}: expected the largest cost of a step, a positive number.")
+        self.env = env
+        self.cost_max = cost_max
+        self.observation_space = env.observation_space
+        self.action_space = env.action_space
+        self.metadata = dict(getattr(env, "metadata", {}))
+        self.render_mode = getattr(env, "render_mode", None)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode, at no cost."""
+        super().reset(seed=seed)
+        observation, info = self.env.reset(seed=seed, options=options)
+        return observation, {**info, "cost": 0.0}
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """One step; raises `ValueError` when it returns another number of values or a cost outside [0, cost_max]."""
+        result = self.env.step(action)
+        if self.cost_max is None and len(result) == 5:
+            return cast("tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]", result)
+        if len(result) != 6:
+            raise ValueError(
+                f"step() returned {len(result)} values; adapt() expects six, with the cost in third place. An "
+                "environment that puts the cost into info['cost'] needs no adapter."
+            )
+        observation, reward, cost, terminated, truncated, info = result
+        if self.cost_max is None:
+            return observation, reward, terminated, truncated, {**info, "cost": cost}
+        if not 0.0 <= cost <= self.cost_max:
+            raise ValueError(
+                f"step() returned cost {cost!r}, outside [0, {self.cost_max}]; "
+                "call adapt(env, cost_max=...) with the largest cost of a step."
+            )
+        cost = float(cost) / self.cost_max
+        return observation, float(reward), bool(terminated), bool(truncated), {**info, "cost": cost}
+
+    def render(self) -> Any:
+        """What the environment inside draws."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the environment inside."""
+        self.env.close()
+
+    def __getattr__(self, name: str) -> Any:
+        """What else the environment inside offers."""
+        if name.startswith("_") or name == "env":
+            raise AttributeError(name)
+        return getattr(self.env, name)

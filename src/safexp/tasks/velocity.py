@@ -1,0 +1,85 @@
+"""Gymnasium's MuJoCo robots with a speed limit: Safety-Gymnasium's velocity tasks on the v5 environments."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import mujoco
+import numpy as np
+from gymnasium.error import DependencyNotInstalled
+
+
+def velocity_limited(robot: str, limit: float | None = None, render_mode: str | None = None) -> VelocityLimit:
+    """`robot` of Gymnasium's v5 environments, with cost 1 above `limit` m/s; `None` takes the published limit."""
+    # Half the speed that an unconstrained PPO agent reached, as published with Safety-Gymnasium 1.0. Ant and Humanoid
+    # are judged by their speed in the plane, the others by their speed forward.
+    limits = {
+        "HalfCheetah": 3.2096,
+        "Hopper": 0.7402,
+        "Walker2d": 2.3415,
+        "Ant": 2.6222,
+        "Swimmer": 0.2282,
+        "Humanoid": 1.4149,
+    }
+    if robot not in limits:
+        raise ValueError(f"robot={robot!r} is not known; expected one of {', '.join(map(repr, limits))}.")
+    try:
+        with _mujoco_warnings():
+            env = gym.make(f"{robot}-v5", render_mode=render_mode, max_episode_steps=-1, disable_env_checker=True)
+    except ModuleNotFoundError as error:
+        raise DependencyNotInstalled(
+            f"Gymnasium's MuJoCo environments need {error.name!r}; install them with pip install 'safexp[mujoco]'."
+        ) from error
+    return VelocityLimit(env.unwrapped, limits[robot] if limit is None else limit, robot in ("Ant", "Humanoid"))
+
+
+class VelocityLimit(gym.Wrapper[Any, Any, Any, Any]):
+    """Adds `info["cost"]`, 1 where the velocity exceeds the limit, and `info["margin"]`, limit − velocity."""
+
+    def __init__(self, env: gym.Env[Any, Any], limit: float, in_plane: bool) -> None:
+        super().__init__(env)
+        self.limit = limit
+        self.in_plane = in_plane
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode at rest, at no cost."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return observation, {**info, "cost": 0.0, "margin": self.limit}
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """One step of the robot, with cost and margin."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        velocity = float(info["x_velocity"])
+        if self.in_plane:
+            velocity = float(np.hypot(velocity, info["y_velocity"]))
+        cost = float(velocity > self.limit)
+        return (
+            observation,
+            reward,
+            terminated,
+            truncated,
+            {**info, "cost": cost, "margin": self.limit - velocity},
+        )
+
+
+@contextmanager
+def _mujoco_warnings() -> Iterator[None]:
+    """Hand MuJoCo's warnings to Python, instead of stderr and a log file in the working directory.
+
+    HalfCheetah's model uses an attribute that MuJoCo 4 calls deprecated. That is for Gymnasium to change, so it is
+    not passed on.
+    """
+    messages: list[str] = []
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(messages.append)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
+    for message in messages:
+        if "settotalmass" not in message:
+            warnings.warn(message, stacklevel=3)
