@@ -31,6 +31,7 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/safexp bench tasks
 
 clean:
 	rm -rf .venv runs dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from safexp.cli import main
@@ -42,10 +43,35 @@ def test_train_and_report_as_a_user_types_them(tmp_path: Path) -> None:
 def test_help_and_tasks_do_without_torch(tmp_path: Path) -> None:
     program = "import sys; from safexp.cli import main; main(['tasks']); assert 'torch' not in sys.modules"
     listed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    _, first, second = listed.stdout.splitlines()
+    _, first, second, *_ = listed.stdout.splitlines()
     assert first.split()[:5] == ["safexp/PlanarRobot-v0", "4", "reals", "2", "reals"]
     assert second.split()[:5] == ["safexp/PlanarRobotDiscrete-v0", "4", "reals", "9", "choices"]
-    assert "goal behind two hills" in first
+    assert "goal between two hills" in first
+    assert "safexp/CarGoal1-v0" in listed.stdout
+    assert not listed.stderr
+
+
+def test_recordings_are_verified(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    recording = Path(__file__).parent / "data" / "static_point.npz"
+    assert main(["tasks", "verify", str(recording), "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["ok"] is True
+    assert row["max_observation_difference"] <= 1e-8
+    changed = dict(np.load(recording))
+    changed["cost"] = 1 - changed["cost"]
+    np.savez(tmp_path / "changed.npz", **changed)
+    assert main(["tasks", "verify", str(tmp_path / "changed.npz")]) == 1
+    assert main(["tasks", "verify"]) == 2
+    assert "nothing to verify" in capsys.readouterr().err
+
+
+def test_speed_is_measured(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from safexp.bench import tasks
+
+    few = tasks.measure(robots=["Point"], layouts=["Static"], batches=[2], threads=[1], rounds=1)
+    monkeypatch.setattr(tasks, "measure", lambda: few)
+    assert main(["bench", "tasks", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == few
 
 
 def test_ctrl_c_says_what_is_on_disk(tmp_path: Path) -> None:

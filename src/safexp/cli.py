@@ -1,18 +1,19 @@
-"""The command line: `safexp train | tasks | report`."""
+"""The command line: `safexp train | tasks | bench | report`."""
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+import gymnasium
 import tyro
 from gymnasium import spaces
 
 from safexp.studies.config import RunConfig
 from safexp.studies.folder import Run, RunFailedError, RunFolderError, read
+from safexp.tasks import catalogue
 
 # Everything that needs torch, plotly or scipy is imported by the command that uses it: help must appear at once.
 
@@ -33,22 +34,47 @@ def train(config: Annotated[RunConfig, tyro.conf.arg(name="")]) -> int:
     return 0
 
 
-def tasks() -> int:
-    """List the tasks that come with safexp."""
-    import gymnasium as gym
-    from rich.table import Table
+def tasks(
+    what: Annotated[Literal["list", "verify"], tyro.conf.Positional] = "list",
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional] = (),
+    /,
+    json: bool = False,
+) -> int:
+    """List the tasks that come with safexp, or replay recorded transitions on them.
 
-    from safexp.report.terminal import plain_console
+    Args:
+        what: `list`, or `verify` to replay recordings of Safety-Gymnasium and compare; it ends with exit code 1 where
+            an observation differs by more than 1e-8 or anything mismatches.
+        files: the recordings to verify, .npz.
+        json: print JSON instead of a table.
+    """
+    from safexp.report.terminal import print_rows
 
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in ("task", "observation", "action", "what it is"):
-        table.add_column(heading, no_wrap=heading == "task")
-    for name in sorted(name for name in gym.registry if name.startswith("safexp/")):
-        env = gym.make(name)
-        about = (inspect.getdoc(type(env.unwrapped)) or "").partition("\n")[0]
-        table.add_row(name, shape(env.observation_space), shape(env.action_space), about)
-        env.close()
-    plain_console().print(table)
+    if what == "list":
+        if files:
+            raise ValueError(f"listing takes no files; did you mean `safexp tasks verify {files[0]}`?")
+        print_rows(task_rows(), json)
+        return 0
+    if not files:
+        raise ValueError("nothing to verify: give one or more recordings, such as tests/data/static_point.npz.")
+    from safexp.tasks.recordings import verify
+
+    found = [verify(file) for file in files]
+    print_rows([{"file": str(file), **one.row()} for file, one in zip(files, found, strict=True)], json)
+    return 0 if all(one.ok for one in found) else 1
+
+
+def bench(what: Annotated[Literal["tasks"], tyro.conf.Positional], /, json: bool = False) -> int:
+    """Measure speed as ratios within one run.
+
+    Args:
+        what: `tasks`: steps per second of the Goal tasks beside the bare physics of the same model.
+        json: print JSON instead of a table.
+    """
+    from safexp.bench.tasks import measure
+    from safexp.report.terminal import print_rows
+
+    print_rows(measure(), json)
     return 0
 
 
@@ -80,6 +106,21 @@ def report(runs: Annotated[tuple[Path, ...], tyro.conf.Positional], /, out: Path
     return 1 if problems else 0
 
 
+def task_rows() -> list[dict[str, Any]]:
+    """One row for each of our tasks."""
+    rows = []
+    for spec, about in catalogue():
+        try:
+            env = gymnasium.make(spec.id)
+        except gymnasium.error.DependencyNotInstalled as error:
+            rows.append({"task": spec.id, "observation": "?", "action": "?", "what to do": f"{about} ({error})"})
+            continue
+        observation, action = shape(env.observation_space), shape(env.action_space)
+        rows.append({"task": spec.id, "observation": observation, "action": action, "what to do": about})
+        env.close()
+    return rows
+
+
 def shape(space: spaces.Space[Any]) -> str:
     """A space in a word or two."""
     if isinstance(space, spaces.Discrete):
@@ -103,7 +144,7 @@ def on_disk(folder: Path) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; mistakes that can be foreseen end in one line on stderr and exit code 2."""
-    commands: dict[str, Callable[..., int]] = {"train": train, "tasks": tasks, "report": report}
+    commands: dict[str, Callable[..., int]] = {"train": train, "tasks": tasks, "bench": bench, "report": report}
     try:
         return tyro.extras.subcommand_cli_from_dict(
             commands, prog="safexp", description="Learn without breaking the constraint.", args=arguments

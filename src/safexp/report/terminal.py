@@ -1,11 +1,13 @@
-"""The table of a report, in the terminal."""
+"""Tables in the terminal."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +18,32 @@ from safexp.studies.folder import Run
 def plain_console() -> Console:
     """A console that colours nothing by itself, and does not fold tables where the output is a file."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+
+
+def print_rows(rows: Sequence[Mapping[str, object]], as_json: bool) -> None:
+    """Print rows of equal keys as a table, or as JSON for programs."""
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for index, heading in enumerate(rows[0]):
+        table.add_column(heading.replace("_", " "), no_wrap=index == 0)
+    for row in rows:
+        table.add_row(*map(cell, row.values()))
+    plain_console().print(table)
+
+
+def cell(value: object) -> str:
+    """A value as a person reads it in a table."""
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:.3g}"
+        case _:
+            return escape(str(value))
 
 
 def print_summary(runs: Sequence[Run], console: Console | None = None) -> None:

@@ -10,42 +10,57 @@ from gymnasium.envs.registration import EnvSpec
 from safexp.tasks.moving import gate
 from safexp.tasks.six_tuple import adapt
 
-__all__ = ["adapt", "gate", "register"]
+__all__ = ["adapt", "catalogue", "gate", "register"]
 
 
 def register() -> None:
     """Make the tasks known to `gymnasium.make` and `make_vec`, by name and without importing them."""
-    for spec in _specs():
+    for spec, _ in catalogue():
         if spec.id not in gymnasium.registry:
             gymnasium.registry[spec.id] = spec
 
 
-def _specs() -> Iterator[EnvSpec]:
-    for name, discrete in [("PlanarRobot", False), ("PlanarRobotDiscrete", True)]:
-        yield EnvSpec(
-            f"safexp/{name}-v0",
-            entry_point="safexp.tasks.planar_robot:PlanarRobot",
-            vector_entry_point="safexp.tasks.planar_robot:PlanarRobotVector",
-            kwargs={"discrete": discrete},
+def catalogue() -> Iterator[tuple[EnvSpec, str]]:
+    """Every task with a line about it."""
+    for suffix, discrete in [("", False), ("Discrete", True)]:
+        yield (
+            EnvSpec(
+                f"safexp/PlanarRobot{suffix}-v0",
+                entry_point="safexp.tasks.planar_robot:PlanarRobot",
+                vector_entry_point="safexp.tasks.planar_robot:PlanarRobotVector",
+                kwargs={"discrete": discrete},
+            ),
+            f"reach a goal between two hills, whose height is the cost{', in nine directions' if discrete else ''}",
         )
     for robot in ("Point", "Car"):
-        for name, layout, steps in [
-            ("GoalStatic", "Static", 200),
-            ("GoalDynamic", "Dynamic", 200),
-            ("GoalMoving", "Moving", 200),
-            ("Goal1", "Goal1", 1000),
+        for name, layout, steps, about in [
+            (
+                "GoalStatic",
+                "Static",
+                200,
+                "around one large hazard to a fixed goal: the paper's setting, after Sauté RL",
+            ),
+            ("GoalDynamic", "Dynamic", 200, "to a goal among three hazards in random places"),
+            ("GoalMoving", "Moving", 200, "to a goal among hazards that move"),
+            ("Goal1", "Goal1", 1000, "to goal after goal among eight hazards and a vase: Safety-Gymnasium's Goal1"),
         ]:
-            yield EnvSpec(
-                f"safexp/{robot}{name}-v0",
-                entry_point="safexp.tasks.goal:GoalEnv",
-                vector_entry_point="safexp.tasks.goal:GoalVectorEnv",
-                max_episode_steps=steps,
-                kwargs={"robot": robot, "layout": layout},
+            yield (
+                EnvSpec(
+                    f"safexp/{robot}{name}-v0",
+                    entry_point="safexp.tasks.goal:GoalEnv",
+                    vector_entry_point="safexp.tasks.goal:GoalVectorEnv",
+                    max_episode_steps=steps,
+                    kwargs={"robot": robot, "layout": layout},
+                ),
+                f"drive the {robot} {about}",
             )
     for robot in ("HalfCheetah", "Hopper", "Walker2d", "Ant", "Swimmer", "Humanoid"):
-        yield EnvSpec(
-            f"safexp/{robot}Velocity-v0",
-            entry_point="safexp.tasks.velocity:velocity_limited",
-            max_episode_steps=1000,
-            kwargs={"robot": robot},
+        yield (
+            EnvSpec(
+                f"safexp/{robot}Velocity-v0",
+                entry_point="safexp.tasks.velocity:velocity_limited",
+                max_episode_steps=1000,
+                kwargs={"robot": robot},
+            ),
+            f"Gymnasium's {robot}-v5 with a cost of 1 above a velocity limit",
         )
