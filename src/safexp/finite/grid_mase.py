@@ -1,0 +1,41 @@
+"""MASE on the grid world: the planner of SNO-MDP under the GSE problem's thresholds and costs.
+
+Costs and thresholds are in the paper's form, g ≤ b with both in [0, 1], and the threshold of a step is known only
+at that step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from scipy.special import ndtr
+
+from safexp.finite.grid_world import GridWorld
+from safexp.finite.sno_mdp import Belief, Explorer, PlannerSettings, Recorder, Run
+
+
+def grid_mase(
+    world: GridWorld, thresholds: Iterable[float], *, beta: float = 4.0, settings: PlannerSettings | None = None
+) -> Run:
+    """Run MASE for as many steps as there are cost thresholds b_h, which are taken one at a time.
+
+    Lines 3-9 of Algorithm 1: only actions of A⁺ are executed, and when A⁺ of the next step is empty the run stops
+    before anything unsafe happens. Where b ≥ ½ staying is always in A⁺, so that no stop is ever needed.
+    """
+    explorer = Explorer(world, settings or PlannerSettings())
+    recorder = Recorder(world)
+    state = world.start
+    for threshold in thresholds:
+        mean, deviation = world.cost(explorer.move_mean()), np.sqrt(explorer.altitude.move_variance) / (2.0 * world.scale)
+        width = beta * deviation
+        certified = (np.minimum(1.0, mean + width) <= threshold) & world.valid
+        if not certified[state].any():
+            return recorder.run(stopped=True)
+        possible = mean - width <= threshold
+        chance = ndtr((threshold - mean) / np.maximum(deviation, 1e-12))
+        action = explorer.propose(state, Belief(certified, possible, chance))
+        state = int(world.next_state[state, action])
+        recorder.record(state, explorer)
+        explorer.look(state)
+    return recorder.run()
