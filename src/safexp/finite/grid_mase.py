@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from scipy.special import ndtr
 
 from safexp.finite.grid_world import GridWorld
 from safexp.finite.sno_mdp import Belief, Explorer, PlannerSettings, Recorder, Run
@@ -27,14 +26,14 @@ def grid_mase(
     recorder = Recorder(world)
     state = world.start
     for threshold in thresholds:
-        mean, deviation = world.cost(explorer.move_mean()), np.sqrt(explorer.altitude.move_variance) / (2.0 * world.scale)
+        safety, deviation = explorer.safety()
+        mean, deviation = world.cost(safety), deviation / (2.0 * world.scale)
         width = beta * deviation
         certified = (np.minimum(1.0, mean + width) <= threshold) & world.valid
         if not certified[state].any():
             return recorder.run(stopped=True)
-        possible = mean - width <= threshold
-        chance = ndtr((threshold - mean) / np.maximum(deviation, 1e-12))
-        action = explorer.propose(state, Belief(certified, possible, chance))
+        belief = Belief(certified, mean - width <= threshold, threshold - mean, deviation)
+        action = explorer.propose(state, belief)
         state = int(world.next_state[state, action])
         recorder.record(state, explorer)
         explorer.look(state)

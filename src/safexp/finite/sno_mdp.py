@@ -8,6 +8,7 @@ are certified. `sno_mdp` runs it under one fixed threshold; `safexp.finite.grid_
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, final
 
@@ -15,7 +16,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from safexp.finite.grid_gp import GridGP
-from safexp.finite.grid_planning import optimal_policy, returnable, shortest_route
+from safexp.finite.grid_planning import policy_iteration, returnable, shortest_route
 from safexp.finite.grid_world import STAY, Array, GridWorld, Indices, Mask
 
 EarlyStop = Literal["es2", "p-es2", "never"]
@@ -42,11 +43,16 @@ class PlannerSettings:
 
 
 class Belief(NamedTuple):
-    """What is known of each move (N, 5): surely safe, possibly safe, and the chance to be safe."""
+    """What is known of each move (N, 5): surely safe, possibly safe, the expected slack and its deviation."""
 
     certified: Mask
     possible: Mask
-    chance: Array
+    slack: Array
+    deviation: Array
+
+    def chance(self) -> Array:
+        """The probability (N, 5) that a move is safe."""
+        return np.asarray(ndtr(self.slack / np.maximum(self.deviation, 1e-12)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,73 +80,73 @@ class Explorer:
     def __init__(self, world: GridWorld, settings: PlannerSettings) -> None:
         self._world = world
         self._settings = settings
-        n = len(world.altitude)
-        self.altitude = GridGP(n, world.next_state, step=world.step)
-        self.reward = GridGP(n, world.next_state, step=world.step)
+        self._maps = np.stack([world.altitude.ravel(), world.reward.ravel()])
+        self._model = GridGP(2, len(world.altitude), step=world.step)
         self.exploring = True
-        self._targets = 0
-        self._route: list[int] = []
-        self._policy: Indices = np.full(world.size, STAY)
-        self._belief_used = np.zeros((world.size, 5), dtype=bool)
         self.usable: Mask = np.zeros((world.size, 5), dtype=bool)
+        self._certified = self.usable
+        self._targets = 0
+        self._route: list[tuple[int, int]] = []
+        self._policy = self._es2_policy = np.full(world.size, STAY)
         self._stale = True
-        for cell in world.known:
-            self._learn(cell)
+        self._learn(np.array(world.known))
         self.look(world.start)
 
     def look(self, state: int) -> None:
         """Learn altitude and reward of the cells seen from where the agent stands."""
-        for cell in self._world.seen_from[state]:
-            self._learn(int(cell))
+        self._learn(self._world.seen_from[state])
 
-    def _learn(self, cell: int) -> None:
-        self.altitude.observe(cell, float(self._world.altitude.flat[cell]))
-        self._stale |= self.reward.observe(cell, float(self._world.reward.flat[cell]))
+    def _learn(self, cells: Indices) -> None:
+        cells = self._model.unseen(cells)
+        if len(cells):
+            self._model.observe(cells, self._maps[:, cells])
+            self._stale = True
 
-    def move_mean(self) -> Array:
-        """The expected safety (N, 5) of each move."""
-        mean = self.altitude.mean
-        return np.asarray(mean[:, None] - mean[self._world.next_state])
+    def safety(self) -> tuple[Array, Array]:
+        """Mean and standard deviation (N, 5) of the safety of each move."""
+        altitude = self._model.mean[0]
+        return altitude[:, None] - altitude[self._world.next_state], np.sqrt(self._model.move_variance)
 
     def propose(self, state: int, belief: Belief) -> int:
         """The next action: towards the target in phase 1, optimistic in phase 2; certified in both."""
-        self._restrict(state, belief)
+        lost = np.any(self.usable & ~belief.certified)
+        # What is gained counts once a new plan is due; moves lost outside `usable` change nothing.
+        if lost or not (self._route or np.array_equal(belief.certified, self._certified)):
+            before, self.usable = self.usable, self._returnable(belief.certified, state)
+            self._stale |= not np.array_equal(before, self.usable)
+            self._certified = belief.certified
         if not self.usable[state].any():
             # Nothing certified lets the agent come back; the first certified action is still within A⁺.
             return int(np.argmax(belief.certified[state]))
-        while self.exploring:
-            if self._route and self.usable[state, self._route[0]]:
-                return self._route.pop(0)
-            self.exploring = self._choose_target(state, belief)
+        if not all(self.usable[move] for move in self._route):
+            self._route = []
+        if self.exploring and not self._route:
+            self._route = self._next_route(state, belief)
+            self.exploring = len(self._route) > 0
+        if self._route:
+            return self._route.pop(0)[1]
         if self._stale:
-            self._policy = self._plan(self.usable, self._optimistic(1.0), np.ones_like(belief.chance))
+            for policy, _ in self._plans(self.usable, self._reward_bound(1.0), 1.0, self._policy):
+                self._policy = policy
             self._stale = False
         return int(self._policy[state])
-
-    def _restrict(self, state: int, belief: Belief) -> None:
-        if self.usable[state].any() and np.array_equal(belief.certified, self._belief_used):
-            return
-        self._belief_used = belief.certified
-        self.usable = self._returnable(belief.certified, state)
-        self._stale = True
 
     def _returnable(self, moves: Mask, state: int) -> Mask:
         inside = returnable(self._world.next_state, moves, state)
         return np.asarray(moves & inside[:, None] & inside[self._world.next_state])
 
-    def _choose_target(self, state: int, belief: Belief) -> bool:
-        """Set out for the widest certified move; false when phase 1 is over."""
-        variance = np.where(self.usable, self.altitude.move_variance, 0.0)
+    def _next_route(self, state: int, belief: Belief) -> list[tuple[int, int]]:
+        """The moves (cell, action) to the widest usable one, which is the last; none when phase 1 is over."""
+        variance = np.where(self.usable, self._model.move_variance, 0.0)
         target, action = (int(index) for index in np.unravel_index(np.argmax(variance), variance.shape))
         enough = (
             self._targets >= self._settings.max_targets
             or variance[target, action] <= self._settings.min_deviation**2
         )
         if enough or self._nothing_to_gain(belief):
-            return False
+            return []
         self._targets += 1
-        self._route = [*shortest_route(self._world.next_state, self.usable, state, target), action]
-        return True
+        return [*shortest_route(self._world.next_state, self.usable, state, target), (target, action)]
 
     def _nothing_to_gain(self, belief: Belief) -> bool:
         """ES²: with what is certified paid pessimistically and the rest optimistically, nothing uncertified pays."""
@@ -148,22 +154,26 @@ class Explorer:
             return False
         state = int(np.argmax(self.usable.any(axis=1)))
         allowed = self._returnable(self.usable | (belief.possible & self._world.valid), state)
-        reward = np.where(self.usable, self._optimistic(-1.0), self._optimistic(1.0))
-        chance = np.ones_like(belief.chance)
-        if self._settings.early_stop == "p-es2":
-            chance = np.where(self.usable, 1.0, belief.chance)
-        policy = self._plan(allowed, reward, chance)
+        reward = np.where(self.usable, self._reward_bound(-1.0), self._reward_bound(1.0))
+        chance = np.where(self.usable, 1.0, belief.chance()) if self._settings.early_stop == "p-es2" else 1.0
         inside = self.usable.any(axis=1)
-        return bool(np.all(self.usable[inside, policy[inside]]))
+        # No policy that stays inside is worth more, so a value beyond it settles the test without the optimum.
+        limit = reward[self.usable].max() / (1.0 - self._settings.discount)
+        for policy, value in self._plans(allowed, reward, chance, self._es2_policy):
+            self._es2_policy = policy
+            if value[inside].max() > limit * (1.0 + 1e-9):
+                return False
+        return bool(np.all(self.usable[inside, self._es2_policy[inside]]))
 
-    def _optimistic(self, sign: float) -> Array:
-        bound = self.reward.mean + sign * self._settings.beta_reward * np.sqrt(self.reward.variance)
+    def _reward_bound(self, sign: float) -> Array:
+        bound = self._model.mean[1] + sign * self._settings.beta_reward * np.sqrt(self._model.variance)
         return np.asarray(bound[self._world.next_state])
 
-    def _plan(self, allowed: Mask, reward: Array, chance: Array) -> Indices:
-        return optimal_policy(
-            self._world.next_state, allowed, chance * reward, self._settings.discount * chance, self._policy
-        )
+    def _plans(
+        self, allowed: Mask, reward: Array, chance: Array | float, policy: Indices
+    ) -> Iterator[tuple[Indices, Array]]:
+        discount = np.broadcast_to(self._settings.discount * chance, reward.shape)
+        return policy_iteration(self._world.next_state, allowed, chance * reward, discount, policy)
 
 
 def sno_mdp(world: GridWorld, *, steps: int = 200, beta: float = 4.0, settings: PlannerSettings | None = None) -> Run:
@@ -175,12 +185,11 @@ def sno_mdp(world: GridWorld, *, steps: int = 200, beta: float = 4.0, settings: 
     recorder = Recorder(world)
     state = world.start
     for _ in range(steps):
-        mean, deviation = explorer.move_mean(), np.sqrt(explorer.altitude.move_variance)
-        width = beta * deviation
-        certified = (mean - width >= world.threshold) & world.valid
-        possible = mean + width >= world.threshold
-        chance = ndtr((mean - world.threshold) / np.maximum(deviation, 1e-12))
-        action = explorer.propose(state, Belief(certified, possible, chance))
+        mean, deviation = explorer.safety()
+        slack, width = mean - world.threshold, beta * deviation
+        certified = (slack - width >= 0.0) & world.valid
+        belief = Belief(certified, slack + width >= 0.0, slack, deviation)
+        action = explorer.propose(state, belief)
         state = int(world.next_state[state, action])
         recorder.record(state, explorer)
         explorer.look(state)
