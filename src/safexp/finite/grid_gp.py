@@ -58,7 +58,8 @@ class GridGP:
         covariance = (self._axis[row][:, :, None] * self._axis[column][:, None, :]).reshape(len(cells), -1)
         # One product per cell: for so few rows BLAS is several times faster on vectors than on a thin matrix.
         covariance -= np.stack([earlier[:, cell] @ earlier for cell in cells])
-        joint = covariance[:, cells] + self._noise_variance * np.eye(len(cells))
+        joint = covariance[:, cells]
+        joint.flat[:: len(cells) + 1] += self._noise_variance
         whiten = dtrtri(dpotrf(joint, lower=True, clean=True)[0], lower=True)[0]
         new = whiten @ covariance
         self.mean += (values - self.mean[:, cells]) @ whiten.T @ new

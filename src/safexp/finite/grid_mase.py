@@ -7,10 +7,11 @@ at that step.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 
-from safexp.finite.grid_world import GridWorld
+from safexp.finite.grid_world import Array, GridWorld
 from safexp.finite.sno_mdp import Belief, Explorer, PlannerSettings, Recorder, Run
 
 
@@ -26,15 +27,17 @@ def grid_mase(
     recorder = Recorder(world)
     state = world.start
     for threshold in thresholds:
-        safety, deviation = explorer.safety()
-        mean, deviation = world.cost(safety), deviation / (2.0 * world.scale)
-        width = beta * deviation
-        certified = (np.minimum(1.0, mean + width) <= threshold) & world.valid
-        if not certified[state].any():
+        action = explorer.propose(state, partial(_judge, world, beta, threshold))
+        if action is None:
             return recorder.run(stopped=True)
-        belief = Belief(certified, mean - width <= threshold, threshold - mean, deviation)
-        action = explorer.propose(state, belief)
         state = int(world.next_state[state, action])
         recorder.record(state, explorer)
         explorer.look(state)
     return recorder.run()
+
+
+def _judge(world: GridWorld, beta: float, threshold: float, safety: Array, deviation: Array) -> Belief:
+    """The certified actions A⁺ = {min{1, μ + Γ} ≤ b} of Section 4, with Γ = β·σ."""
+    mean, deviation = world.cost(safety), deviation / (2.0 * world.scale)
+    width = beta * deviation
+    return Belief(np.minimum(1.0, mean + width) <= threshold, mean - width <= threshold, threshold - mean, deviation)

@@ -8,7 +8,7 @@ are certified. `sno_mdp` runs it under one fixed threshold; `safexp.finite.grid_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, final
 
@@ -43,7 +43,7 @@ class PlannerSettings:
 
 
 class Belief(NamedTuple):
-    """What is known of each move (N, 5): surely safe, possibly safe, the expected slack and its deviation."""
+    """What is known of some moves: surely safe, possibly safe, the expected slack and its deviation."""
 
     certified: Mask
     possible: Mask
@@ -51,8 +51,12 @@ class Belief(NamedTuple):
     deviation: Array
 
     def chance(self) -> Array:
-        """The probability (N, 5) that a move is safe."""
+        """The probability that a move is safe."""
         return np.asarray(ndtr(self.slack / np.maximum(self.deviation, 1e-12)))
+
+
+Judge = Callable[[Array, Array], Belief]
+"""Turns mean and deviation of the safety of moves, of any shape, into a belief: all that tells MASE from SNO-MDP."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +88,6 @@ class Explorer:
         self._model = GridGP(2, len(world.altitude), step=world.step)
         self.exploring = True
         self.usable: Mask = np.zeros((world.size, 5), dtype=bool)
-        self._certified = self.usable
         self._targets = 0
         self._route: list[tuple[int, int]] = []
         self._policy = self._es2_policy = np.full(world.size, STAY)
@@ -102,25 +105,22 @@ class Explorer:
             self._model.observe(cells, self._maps[:, cells])
             self._stale = True
 
-    def safety(self) -> tuple[Array, Array]:
-        """Mean and standard deviation (N, 5) of the safety of each move."""
-        altitude = self._model.mean[0]
-        return altitude[:, None] - altitude[self._world.next_state], np.sqrt(self._model.move_variance)
-
-    def propose(self, state: int, belief: Belief) -> int:
-        """The next action: towards the target in phase 1, optimistic in phase 2; certified in both."""
-        lost = np.any(self.usable & ~belief.certified)
-        # What is gained counts once a new plan is due; moves lost outside `usable` change nothing.
-        if lost or not (self._route or np.array_equal(belief.certified, self._certified)):
-            before, self.usable = self.usable, self._returnable(belief.certified, state)
-            self._stale |= not np.array_equal(before, self.usable)
-            self._certified = belief.certified
+    def propose(self, state: int, judge: Judge) -> int | None:
+        """The next action: towards the target in phase 1, optimistic in phase 2; certified in both, None without one."""
+        if self._route and self._certified(self._route, judge):
+            return self._route.pop(0)[1]
+        mean, deviation = self._safety(slice(None), slice(None))
+        belief = judge(mean, deviation)
+        belief = belief._replace(certified=belief.certified & self._world.valid)
+        usable = self._returnable(belief.certified, state)
+        self._stale |= not np.array_equal(usable, self.usable)
+        self.usable = usable
+        if not belief.certified[state].any():
+            return None
         if not self.usable[state].any():
             # Nothing certified lets the agent come back; the first certified action is still within A⁺.
             return int(np.argmax(belief.certified[state]))
-        if not all(self.usable[move] for move in self._route):
-            self._route = []
-        if self.exploring and not self._route:
+        if self.exploring:
             self._route = self._next_route(state, belief)
             self.exploring = len(self._route) > 0
         if self._route:
@@ -131,8 +131,19 @@ class Explorer:
             self._stale = False
         return int(self._policy[state])
 
+    def _certified(self, route: list[tuple[int, int]], judge: Judge) -> bool:
+        cells, actions = np.array(route).T
+        return bool(judge(*self._safety(cells, actions)).certified.all())
+
+    def _safety(self, cells: Indices | slice, actions: Indices | slice) -> tuple[Array, Array]:
+        """Mean and standard deviation of the safety of moves."""
+        altitude = self._model.mean[0]
+        before = altitude[cells] if isinstance(actions, np.ndarray) else altitude[cells][:, None]
+        after = altitude[self._world.next_state[cells, actions]]
+        return before - after, np.sqrt(self._model.move_variance[cells, actions])
+
     def _returnable(self, moves: Mask, state: int) -> Mask:
-        inside = returnable(self._world.next_state, moves, state)
+        inside = returnable(moves, state)
         return np.asarray(moves & inside[:, None] & inside[self._world.next_state])
 
     def _next_route(self, state: int, belief: Belief) -> list[tuple[int, int]]:
@@ -181,15 +192,18 @@ def sno_mdp(world: GridWorld, *, steps: int = 200, beta: float = 4.0, settings: 
 
     `beta` scales the confidence interval of a move's safety. The original's 2 is not safe; see docs/grid-world.md.
     """
+
+    def judge(mean: Array, deviation: Array) -> Belief:
+        slack, width = mean - world.threshold, beta * deviation
+        return Belief(slack - width >= 0.0, slack + width >= 0.0, slack, deviation)
+
     explorer = Explorer(world, settings or PlannerSettings())
     recorder = Recorder(world)
     state = world.start
     for _ in range(steps):
-        mean, deviation = explorer.safety()
-        slack, width = mean - world.threshold, beta * deviation
-        certified = (slack - width >= 0.0) & world.valid
-        belief = Belief(certified, slack + width >= 0.0, slack, deviation)
-        action = explorer.propose(state, belief)
+        action = explorer.propose(state, judge)
+        if action is None:
+            return recorder.run(stopped=True)
         state = int(world.next_state[state, action])
         recorder.record(state, explorer)
         explorer.look(state)

@@ -1,0 +1,183 @@
+"""The paper's Table 3: SNO-MDP and MASE on random grid worlds, under fixed and under rising thresholds.
+
+Every number is counted on the true altitude by `safexp.finite.grid_world.violations`, which knows nothing of
+confidence intervals.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from safexp.finite.grid_mase import grid_mase
+from safexp.finite.grid_world import Array, GridWorld, random_world, rising_thresholds, violations
+from safexp.finite.sno_mdp import PlannerSettings, Run, sno_mdp
+
+
+@dataclass(frozen=True)
+class GridWorldStudy:
+    """What to run: `worlds` random worlds from `seed` on, each for `steps` steps.
+
+    `rise` is how much the time-variant threshold climbs over a run, from `threshold`, while SNO-MDP goes on believing
+    in its start; `betas` scale the confidence interval of a move's safety. The paper states neither `steps`, `rise`
+    nor β.
+    """
+
+    worlds: int = 100
+    seed: int = 1000
+    size: int = 20
+    steps: int = 200
+    threshold: float = -0.25
+    rise: float = 0.05
+    betas: tuple[float, ...] = (2.0, 3.0, 4.0, 5.0)
+    planner: PlannerSettings = PlannerSettings()
+
+    def __post_init__(self) -> None:
+        if self.worlds < 1 or self.steps < 1 or not self.betas:
+            raise ValueError(
+                f"got {self.worlds} worlds, {self.steps} steps and {len(self.betas)} betas; give at least one of each"
+            )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method under one kind of threshold and one β, over all worlds.
+
+    `ratio` is its reward over SNO-MDP's, mean ± deviation; `ratio_ended` the same when the first violation ends a run;
+    `violated` counts worlds with at least one violation; `unsafe_certified` counts unsafe pairs in all certified sets;
+    `same_path` worlds where the path equals SNO-MDP's.
+    """
+
+    thresholds: str
+    beta: float
+    method: str
+    ratio: float
+    ratio_deviation: float
+    ratio_ended: float
+    ratio_ended_deviation: float
+    violated: int
+    unsafe_certified: int
+    same_path: int
+
+
+@dataclass(frozen=True)
+class GridWorldTable:
+    """All rows, and what they were made with."""
+
+    study: GridWorldStudy
+    rows: tuple[Row, ...]
+    seconds: float
+
+
+PAPER = {
+    ("time-invariant", "SNO-MDP"): ("1.0 ± 0.0", "0"),
+    ("time-invariant", "MASE"): ("1.0 ± 0.0", "0"),
+    ("time-variant", "SNO-MDP"): ("1.0 ± 0.0", "87"),
+    ("time-variant", "MASE"): ("2.4 ± 1.0", "0"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    run: Run
+    reward: float
+    reward_until_violation: float
+    violated: bool
+    unsafe_certified: int
+
+
+def grid_world_table(study: GridWorldStudy, progress: Callable[[int], None] | None = None) -> GridWorldTable:
+    """Run the study; `progress` is told how many worlds are done."""
+    began = time.perf_counter()
+    outcomes: dict[tuple[str, float, str], list[_Outcome]] = {}
+    for done in range(study.worlds):
+        world = random_world(np.random.default_rng(study.seed + done), study.size, threshold=study.threshold)
+        for beta in study.betas:
+            for thresholds, rise in (("time-invariant", 0.0), ("time-variant", study.rise)):
+                limits = rising_thresholds(study.threshold, rise, study.steps)
+                # SNO-MDP is told no threshold but the first, so one run serves both; each is judged by its own limits.
+                if rise == 0.0:
+                    blind = sno_mdp(world, steps=study.steps, beta=beta, settings=study.planner)
+                seeing = grid_mase(world, iter(world.cost(limits)), beta=beta, settings=study.planner)
+                for method, run in (("SNO-MDP", blind), ("MASE", seeing)):
+                    outcomes.setdefault((thresholds, beta, method), []).append(_judge(world, run, limits))
+        if progress:
+            progress(done + 1)
+    rows = tuple(
+        _row(thresholds, beta, method, outcomes[thresholds, beta, method], outcomes[thresholds, beta, "SNO-MDP"])
+        for thresholds, beta, method in outcomes
+    )
+    return GridWorldTable(study, rows, time.perf_counter() - began)
+
+
+def _judge(world: GridWorld, run: Run, limits: Array) -> _Outcome:
+    unsafe = violations(world.altitude, run.path, limits)
+    end = int(np.argmax(unsafe)) + 1 if unsafe.any() else len(run.rewards)
+    drop = world.altitude.ravel()[:, None] - world.altitude.ravel()[world.next_state]
+    return _Outcome(
+        run=run,
+        reward=float(run.rewards.sum()),
+        reward_until_violation=float(run.rewards[:end].sum()),
+        violated=bool(unsafe.any()),
+        unsafe_certified=int(np.count_nonzero(run.certified & (drop < limits[len(run.rewards) - 1]))),
+    )
+
+
+def _row(thresholds: str, beta: float, method: str, own: list[_Outcome], base: list[_Outcome]) -> Row:
+    ratio = np.array([a.reward / b.reward for a, b in zip(own, base, strict=True)])
+    ended = np.array([a.reward_until_violation / b.reward_until_violation for a, b in zip(own, base, strict=True)])
+    return Row(
+        thresholds=thresholds,
+        beta=beta,
+        method=method,
+        ratio=float(ratio.mean()),
+        ratio_deviation=float(ratio.std()),
+        ratio_ended=float(ended.mean()),
+        ratio_ended_deviation=float(ended.std()),
+        violated=sum(outcome.violated for outcome in own),
+        unsafe_certified=sum(outcome.unsafe_certified for outcome in own),
+        same_path=sum(np.array_equal(a.run.path, b.run.path) for a, b in zip(own, base, strict=True)),
+    )
+
+
+def rich_table(table: GridWorldTable) -> Table:
+    """The rows as a table, the paper's numbers beside those of β = 4."""
+    shown = Table(title=f"Grid world, {table.study.worlds} worlds from seed {table.study.seed}, {table.seconds:.0f} s")
+    for column in ("thresholds", "β", "method", "reward, ended at violation", "reward", "violated", "same path"):
+        shown.add_column(column)
+    for column in ("paper: reward", "paper: violated"):
+        shown.add_column(column, style="dim")
+    for row in table.rows:
+        paper = PAPER[row.thresholds, row.method] if row.beta == 4.0 else ("", "")
+        shown.add_row(
+            row.thresholds,
+            f"{row.beta:g}",
+            row.method,
+            f"{row.ratio_ended:.2f} ± {row.ratio_ended_deviation:.2f}",
+            f"{row.ratio:.2f} ± {row.ratio_deviation:.2f}",
+            str(row.violated),
+            str(row.same_path),
+            *paper,
+        )
+    return shown
+
+
+def main(study: GridWorldStudy, *, json_output: bool = False, figure: Path | None = None) -> None:
+    """Print the table (or JSON) and, if asked, write a figure of the first world."""
+    table = grid_world_table(study)
+    if json_output:
+        print(json.dumps(asdict(table), indent=2))
+    else:
+        Console().print(rich_table(table))
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
