@@ -11,8 +11,8 @@ from functools import partial
 
 import numpy as np
 
+from safexp.finite.grid_explorer import Belief, PlannerSettings, Run, walk
 from safexp.finite.grid_world import Array, GridWorld
-from safexp.finite.sno_mdp import Belief, Explorer, PlannerSettings, Recorder, Run
 
 
 def grid_mase(
@@ -23,17 +23,8 @@ def grid_mase(
     Lines 3-9 of Algorithm 1: only actions of A⁺ are executed, and when A⁺ of the next step is empty the run stops
     before anything unsafe happens. Where b ≥ ½ staying is always in A⁺, so that no stop is ever needed.
     """
-    explorer = Explorer(world, settings or PlannerSettings())
-    recorder = Recorder(world)
-    state = world.start
-    for threshold in thresholds:
-        action = explorer.propose(state, partial(_judge, world, beta, threshold))
-        if action is None:
-            return recorder.run(stopped=True)
-        state = int(world.next_state[state, action])
-        recorder.record(state, explorer)
-        explorer.look(state)
-    return recorder.run()
+    judges = (partial(_judge, world, beta, threshold) for threshold in thresholds)
+    return walk(world, judges, settings or PlannerSettings())
 
 
 def _judge(world: GridWorld, beta: float, threshold: float, safety: Array, deviation: Array) -> Belief:

@@ -24,7 +24,7 @@ def returnable(allowed: Mask, state: int) -> Mask:
     return _cells(inside, len(allowed))
 
 
-def shortest_route(next_state: Indices, allowed: Mask, start: int, end: int) -> list[tuple[int, int]]:
+def shortest_route(allowed: Mask, start: int, end: int) -> list[tuple[int, int]]:
     """The moves (cell, action) of a shortest path over allowed moves; `end` must be reachable."""
     shifts = _shifts(allowed)
     generations = _generations(shifts, start)

@@ -17,9 +17,10 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from safexp.finite.grid_explorer import PlannerSettings, Run
 from safexp.finite.grid_mase import grid_mase
 from safexp.finite.grid_world import Array, GridWorld, random_world, rising_thresholds, violations
-from safexp.finite.sno_mdp import PlannerSettings, Run, sno_mdp
+from safexp.finite.sno_mdp import sno_mdp
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class Row:
     """One method under one kind of threshold and one β, over all worlds.
 
     `ratio` is its reward over SNO-MDP's, mean ± deviation; `ratio_ended` the same when the first violation ends a run;
-    `violated` counts worlds with at least one violation; `unsafe_certified` counts unsafe pairs in all certified sets;
+    `violated` counts worlds with at least one violation; `unsafe_certified` counts pairs that were ever certified but unsafe, or
+    are certified in the end but unsafe by then;
     `same_path` worlds where the path equals SNO-MDP's.
     """
 
@@ -122,12 +124,13 @@ def _judge(world: GridWorld, run: Run, limits: Array) -> _Outcome:
     unsafe = violations(world.altitude, run.path, limits)
     end = int(np.argmax(unsafe)) + 1 if unsafe.any() else len(run.rewards)
     drop = world.altitude.ravel()[:, None] - world.altitude.ravel()[world.next_state]
+    unsafe_pairs = (run.ever_certified & (drop < limits[0])) | (run.certified & (drop < limits[len(run.rewards) - 1]))
     return _Outcome(
         run=run,
         reward=float(run.rewards.sum()),
         reward_until_violation=float(run.rewards[:end].sum()),
         violated=bool(unsafe.any()),
-        unsafe_certified=int(np.count_nonzero(run.certified & (drop < limits[len(run.rewards) - 1]))),
+        unsafe_certified=int(np.count_nonzero(unsafe_pairs)),
     )
 
 
