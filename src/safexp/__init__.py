@@ -1,2 +1,3 @@
 """safexp."""
+
 __version__ = "0.1.0.dev0"

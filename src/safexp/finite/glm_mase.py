@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from safexp.finite.linear_mdp import STOP, Array, Indices, LinearCMDP, Mask
 from safexp.quantifiers.glm import GLM, Width
-from safexp.quantifiers.links import IDENTITY
 
 
 @dataclass(frozen=True)
@@ -18,42 +16,33 @@ class GLMMASESettings:
     """How GLM-MASE learns.
 
     `optimism` is C_{Q/g}, in units of the largest value: how much wider than ‖φ‖_{Λ⁻¹} the optimism in Q is.
-    `penalty` is c; −c/min Γ is cut off at −V_max, beyond which it changes no decision. With `forced_exploration`
-    episode t takes, with probability 1/√t, the certified action whose cost is least known at every step: optimism in
-    Q explores the *reward*, and once that is known nothing sends the agent to where only the cost is uncertain.
-    The safe seed, logged `seed_visits` times beforehand, is the action of lowest cost, in every state or, with
-    `seed_everywhere` false, in the first state alone.
+    `penalty` is c; −c/min Γ is cut off at −V_max, beyond which it changes no decision. With
+    `forced_exploration` episode t takes, with probability 1/√t, the certified action whose cost is least
+    known at every step: optimism in Q explores the *reward*, and once that is known nothing sends the agent
+    to where only the cost is uncertain. The safe seed, logged `seed_visits` times beforehand, is the action
+    of lowest cost, in the first state alone or, with `seed_everywhere`, in every state.
     """
 
     width: Width = "tight"
     noise: float = 0.0
     regulariser: float | None = None
     delta: float = 0.05
-    optimism: float = 0.05
+    optimism: float = 0.2
     value_regulariser: float = 0.1
     penalty: float = 1.0
     forced_exploration: bool = False
-    seed_visits: int = 1
-    seed_everywhere: bool = True
+    seed_visits: int = 20
+    seed_everywhere: bool = False
 
 
 class Episode(NamedTuple):
-    """One episode: its policy table (H, S), the cells and actions executed, and how it ended."""
+    """One episode: its policy table (H, S), n + 1 states around the n actions executed, and how it ended."""
 
     policy: Indices
     states: Indices
     actions: Indices
     stopped: bool
     forced: bool
-
-
-def glm_mase(
-    problem: LinearCMDP, episodes: int, generator: np.random.Generator, settings: GLMMASESettings | None = None
-) -> Iterator[tuple[Episode, GLM]]:
-    """Run GLM-MASE, one episode after another; the quantifier is given as it was after the episode."""
-    learner = GLMMASE(problem, settings or GLMMASESettings(), generator)
-    for _ in range(episodes):
-        yield learner.episode(), learner.quantifier
 
 
 @final
@@ -64,14 +53,15 @@ class GLMMASE:
         states, actions, d = problem.features.shape
         self._problem, self._settings, self._generator = problem, settings, generator
         self._phi = problem.features.reshape(-1, d)
-        # Σφ and Σφ·r over the visits of step h that led to s', (H, d, S): all that any targets' regression needs.
+        # Σφ and Σφ·r over the visits of step h that led to s', (H, d, S): all that any targets' regression
+        # needs.
         self._arrivals = np.zeros((problem.horizon, d, states))
         self._paid_arrivals = np.zeros((problem.horizon, d, states))
         self._gram = np.tile(settings.value_regulariser * np.eye(d), (problem.horizon, 1, 1))
         self._cumulative = problem.transitions.cumsum(axis=2)
         self._count = 0
         self.quantifier = GLM(
-            lambda states, actions: problem.features[states[:, 0].astype(int), actions.argmax(axis=1)],
+            problem.feature_map,
             d,
             link=problem.link,
             width=settings.width,
@@ -83,15 +73,16 @@ class GLMMASE:
         seed = seeded * actions + problem.cost.argmin(axis=1)[seeded]
         self._observe_costs(np.tile(seed, settings.seed_visits))
 
+    def can_start(self) -> bool:
+        """Whether any action is certified in the first state."""
+        return bool(self._certified()[0][0, self._problem.start].any())
+
     def episode(self) -> Episode:
         """Lines 2-15: roll out within A⁺, stop where it is empty, then learn."""
         self._count += 1
         certified, width = self._certified()
         forced = self._settings.forced_exploration and bool(self._generator.random() < self._count**-0.5)
-        if forced:
-            score = np.broadcast_to(width, certified.shape)
-        else:
-            score = self._optimistic_values(certified, width)
+        score = width[None] if forced else self._optimistic_values(certified, width)
         policy = np.where(certified.any(axis=2), np.where(certified, score, -np.inf).argmax(axis=2), STOP)
         states, actions, stopped = self._roll_out(policy)
         self._learn(states, actions)
@@ -107,23 +98,23 @@ class GLMMASE:
     def _optimistic_values(self, certified: Mask, width: Array) -> Array:
         """Q̂_h (H, S, A) by backward regression on all data, rewritten under the quantifier of today.
 
-        A next state without a certified action is terminal and pays the penalty in place of the reward. Targets are
-        divided by the norm that Q's weights can have, so that they lie in the class the paper fits (unit ball).
+        A next state without a certified action is terminal and pays the penalty in place of the reward.
+        Targets are divided by the norm that Q's weights can have, so that they lie in the class the paper
+        fits (unit ball).
         """
         problem, caps = self._problem, self._problem.value_caps
         scale = caps[0] * np.sqrt(self._phi.shape[1])
         penalty = np.maximum(-self._settings.penalty / np.maximum(width.min(axis=1), 1e-12), -caps[0])
         inverse = np.linalg.inv(self._gram)
         bonus = self._settings.optimism * caps[0] * np.sqrt(((self._phi @ inverse) * self._phi).sum(axis=2))
-        going_on = certified.any(axis=2)
+        going_on: Mask = np.asarray(certified.any(axis=2))
         estimates = np.empty(certified.shape)
         value, goes_on = np.zeros(len(penalty)), np.ones(len(penalty), dtype=bool)
         for h in reversed(range(problem.horizon)):
             moment = self._arrivals[h] @ np.where(goes_on, problem.discount * value, penalty)
             moment += self._paid_arrivals[h] @ goes_on
             weights = inverse[h] @ moment / scale
-            norm = float(np.sqrt(weights @ weights))
-            if norm > 1.0:
+            if weights @ weights > 1.0:
                 weights = ball_least_squares(self._gram[h], moment / scale)
             estimate = np.minimum(caps[h], scale * (self._phi @ weights) + bonus[h]).reshape(width.shape)
             estimates[h], goes_on = estimate, going_on[h]
@@ -137,7 +128,8 @@ class GLMMASE:
                 f"no action is certified in the first state {state}: the seed tells too little; log it more often "
                 "(seed_visits), widen the thresholds or use the tight width"
             )
-        states, actions = [], []
+        states: list[int] = []
+        actions: list[int] = []
         for choices, draw in zip(policy, self._generator.random(len(policy)), strict=True):
             action = int(choices[state])
             if action == STOP:
@@ -150,10 +142,10 @@ class GLMMASE:
     def _learn(self, states: Indices, actions: Indices) -> None:
         """Remember the transitions; Λ of step h gains φφᵀ of the pair executed there."""
         steps = np.arange(len(actions))
-        pairs = states[: len(actions)] * self._problem.cost.shape[1] + actions
+        pairs = states[:-1] * self._problem.cost.shape[1] + actions
         phi = self._phi[pairs]
-        self._arrivals[steps, :, states[1 : len(actions) + 1]] += phi
-        self._paid_arrivals[steps, :, states[1 : len(actions) + 1]] += phi * self._problem.reward.flat[pairs][:, None]
+        self._arrivals[steps, :, states[1:]] += phi
+        self._paid_arrivals[steps, :, states[1:]] += phi * self._problem.reward.flat[pairs][:, None]
         self._gram[: len(actions)] += phi[:, :, None] * phi[:, None, :]
         self._observe_costs(pairs)
 
@@ -184,6 +176,3 @@ def theorem_level(quantifier: GLM, margin: float) -> float:
     ‖φ‖_{Λ⁻¹} is at most λ_min(Λ)^{−1/2}, where the paper's lemma has λ_min(Λ)^{−1}.
     """
     return (2.0 * quantifier.scale / margin) ** 2
-
-
-__all__ = ["GLMMASE", "IDENTITY", "Episode", "GLMMASESettings", "glm_mase", "theorem_level"]

@@ -1,9 +1,9 @@
 """The two-phase planner of SNO-MDP (Wachi & Sui, 2020), which MASE on the grid shares.
 
-Phase 1 explores safety: it walks to the certified move whose safety is least known, among those that can be reached
-and left again, until the ES² test says that more certified moves could not pay. Phase 2 maximises an optimistic
-reward within what is certified. The planner knows nothing of thresholds: a `Judge` tells it which moves are
-certified at a step, and that is all that tells MASE from SNO-MDP.
+Phase 1 explores safety: it walks to the certified move whose safety is least known, among those that can be
+reached and left again, until the ES² test says that more certified moves could not pay. Phase 2 maximises an
+optimistic reward within what is certified. The planner knows nothing of thresholds: a `Judge` tells it which
+moves are certified at a step, and that is all that tells MASE from SNO-MDP.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ class PlannerSettings:
     """How the planner explores.
 
     `beta_reward` scales the optimism in the reward; `early_stop` chooses ES², its probabilistic form P-ES²
-    (an uncertified move succeeds with the probability that it is safe, or else ends all reward) or neither; phase 1
-    also ends after `max_targets` targets or when the standard deviation of no certified move exceeds `min_deviation`.
+    (an uncertified move succeeds with the probability that it is safe, or else ends all reward) or neither;
+    phase 1 also ends after `max_targets` targets or when the standard deviation of no certified move exceeds
+    `min_deviation`.
     """
 
     beta_reward: float = 3.0
@@ -63,9 +64,9 @@ Judge = Callable[[Array, Array], Belief]
 class Run:
     """A path of T + 1 cells, the T rewards of the cells entered, and what was certified meanwhile.
 
-    `certified` (N, 5) are the moves certified, reachable and returnable in the end and `certified_pairs` (T,) their
-    number over time; `ever_certified` (N, 5) is everything that was certified at some time, reachable or not;
-    `first_certified` (N,) is the step from which each cell could be visited (T where it never could);
+    `certified` (N, 5) are the moves certified, reachable and returnable in the end and `certified_pairs` (T,)
+    their number over time; `ever_certified` (N, 5) is everything that was certified at some time, reachable
+    or not; `first_certified` (N,) is the step from which each cell could be visited (T where it never could);
     `exploration_steps` is the length of phase 1, and `stopped` tells whether an emergency stop ended the run.
     """
 
@@ -119,8 +120,9 @@ def walk(world: GridWorld, judges: Iterable[Judge], settings: PlannerSettings) -
 class Explorer:
     """The planner's state: its models of altitude and reward, its route and its policies.
 
-    `certified` and `usable` (N, 5) are the moves certified, and of these the reachable and returnable ones, when
-    the planner last had to survey them all: whenever a route is finished or broken off, and at every step of phase 2.
+    `certified` and `usable` (N, 5) are the moves certified, and of these the reachable and returnable ones,
+    when the planner last had to survey them all: whenever a route is finished or broken off, and at every
+    step of phase 2.
     """
 
     def __init__(self, world: GridWorld, settings: PlannerSettings) -> None:
@@ -211,7 +213,8 @@ class Explorer:
         reward = np.where(self.usable, self._reward_bound(-1.0), self._reward_bound(1.0))
         chance = np.where(self.usable, 1.0, belief.chance()) if self._settings.early_stop == "p-es2" else 1.0
         inside = self.usable.any(axis=1)
-        # No policy that stays inside is worth more, so a value beyond it settles the test without the optimum.
+        # No policy that stays inside is worth more, so a value beyond it settles the test without the
+        # optimum.
         limit = reward[self.usable].max() / (1.0 - self._settings.discount)
         for policy, value in self._plans(allowed, reward, chance, self._es2_policy):
             self._es2_policy = policy

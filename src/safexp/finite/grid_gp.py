@@ -14,9 +14,9 @@ from safexp.finite.grid_world import DOWN, LEFT, RIGHT, UP, Array, Indices, axis
 class GridGP:
     """The posterior of several maps on all N cells, each an RBF process of unit variance and zero mean.
 
-    The maps are seen at the same cells, so they share one partial Cholesky factor of the kernel. New cells append
-    their rows to it, which costs O(N·k) each after k of them. `mean` (maps, N) is always up to date; the variances
-    of all cells and moves catch up when asked for, so that walking on costs little.
+    The maps are seen at the same cells, so they share one partial Cholesky factor of the kernel. New cells
+    append their rows to it, which costs O(N·k) each after k of them. `mean` (maps, N) is always up to date;
+    the variances of all cells and moves catch up when asked for, so that walking on costs little.
     """
 
     def __init__(
@@ -34,9 +34,13 @@ class GridGP:
         self._count = self._counted = 0
         self._seen = np.zeros(size * size, dtype=bool)
         self._variance = np.ones((size, size))
-        # The variance of a difference is kept for itself: correlation makes it far smaller than the sum of two.
+        # The variance of a difference is kept for itself: correlation makes it far smaller than the sum of
+        # two.
         self._prior = 2.0 - 2.0 * float(self._axis[0, 1])
-        self._across, self._down = np.full((size, size - 1), self._prior), np.full((size - 1, size), self._prior)
+        self._across, self._down = (
+            np.full((size, size - 1), self._prior),
+            np.full((size - 1, size), self._prior),
+        )
         self.mean: Array = np.zeros((maps, size * size))
 
     def unseen(self, cells: Indices) -> Indices:

@@ -1,7 +1,7 @@
 """MASE on the grid world: the planner of SNO-MDP under the GSE problem's thresholds and costs.
 
-Costs and thresholds are in the paper's form, g ≤ b with both in [0, 1], and the threshold of a step is known only
-at that step.
+Costs and thresholds are in the paper's form, g ≤ b with both in [0, 1], and the threshold of a step is known
+only at that step.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from safexp.finite.grid_world import Array, GridWorld
 
 
 def grid_mase(
-    world: GridWorld, thresholds: Iterable[float], *, beta: float = 4.0, settings: PlannerSettings | None = None
+    world: GridWorld,
+    thresholds: Iterable[float],
+    *,
+    beta: float = 4.0,
+    settings: PlannerSettings | None = None,
 ) -> Run:
     """Run MASE for as many steps as there are cost thresholds b_h, which are taken one at a time.
 
-    Lines 3-9 of Algorithm 1: only actions of A⁺ are executed, and when A⁺ of the next step is empty the run stops
-    before anything unsafe happens. Where b ≥ ½ staying is always in A⁺, so that no stop is ever needed.
+    Lines 3-9 of Algorithm 1: only actions of A⁺ are executed, and when A⁺ of the next step is empty the run
+    stops before anything unsafe happens. Where b ≥ ½ staying is always in A⁺, so that no stop is ever needed.
     """
     judges = (partial(_judge, world, beta, threshold) for threshold in thresholds)
     return walk(world, judges, settings or PlannerSettings())

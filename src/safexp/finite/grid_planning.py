@@ -1,7 +1,7 @@
 """Reachability, routes and exact planning on grids whose moves (N, 5) lead to one known cell each.
 
-Sets of cells are Python integers with one bit per cell: a whole generation of a flood fill is then a handful of
-shifts, several times faster on such small graphs than building a sparse matrix.
+Sets of cells are Python integers with one bit per cell: a whole generation of a flood fill is then a handful
+of shifts, several times faster on such small graphs than building a sparse matrix.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def shortest_route(allowed: Mask, start: int, end: int) -> list[tuple[int, int]]
 def evaluate_policy(next_state: Indices, reward: Array, discount: Array) -> Array:
     """The value (N,) of moving to `next_state` (N,) forever, being paid `reward` and keeping `discount` of the rest.
 
-    Doubles the horizon until what lies beyond is below rounding, so the answer is exact and needs no linear solve.
+    Doubles the horizon until what lies beyond is below rounding, so the answer is exact and needs no linear
+    solve.
     """
     value, largest = reward, float(discount.max())
     while largest > 1e-17:

@@ -27,9 +27,10 @@ class GridWorld:
 
     `known` are the cells whose altitude and reward are told beforehand: the safe seed without which nothing
     could be certified. Left empty, it is the start and every neighbour that can be entered and left safely.
-    `step` is the distance of neighbouring cells in the units of the maps' length scale. From its cell the agent
-    sees altitude and reward of those up to `sight` moves straight ahead in each direction; with 0 it learns only
-    where it stands, the feedback of the GSE problem, which is too little to certify anything far at β = 4.
+    `step` is the distance of neighbouring cells in the units of the maps' length scale. From its cell the
+    agent sees altitude and reward of those up to `sight` moves straight ahead in each direction; with 0 it
+    learns only where it stands, the feedback of the GSE problem, which is too little to certify anything far
+    at β = 4.
     """
 
     altitude: Array
@@ -128,8 +129,9 @@ def random_world(
 ) -> GridWorld:
     """Altitude and reward drawn from a Gaussian process, started where the safe seed is not trivial.
 
-    Both maps ~ GP(0, RBF) with unit variance; the reward is shifted to be at least 0. The start has a vertical
-    and a horizontal neighbour that can be entered and left safely; these three cells are known beforehand.
+    Both maps ~ GP(0, RBF) with unit variance; the reward is shifted to be at least 0. The start has a
+    vertical and a horizontal neighbour that can be entered and left safely; these three cells are known
+    beforehand.
     """
     if size < 2:
         raise ValueError(f"size is {size}; a world needs at least 2 x 2 cells")
@@ -152,9 +154,7 @@ def random_world(
         start + offsets[int(generator.choice([action for action in pair if neighbours[start, action]]))]
         for pair in ((RIGHT, LEFT), (DOWN, UP))
     )
-    return GridWorld(
-        altitude, reward - reward.min(), start, threshold, step, known=(start, horizontal, vertical)
-    )
+    return GridWorld(altitude, reward - reward.min(), start, threshold, step, known=(start, horizontal, vertical))
 
 
 def rising_thresholds(start: float, rise: float, steps: int) -> Array:

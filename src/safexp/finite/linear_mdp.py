@@ -22,9 +22,9 @@ STOP = -1
 class LinearCMDP:
     """A finite CMDP whose transitions and reward are linear in known features, and whose cost is a GLM of them.
 
-    `features` (S, A, d) have norm ≤ 1; P(s'|s, a) = ⟨φ, μ(s')⟩ with `measures` μ (d, S), r = ⟨φ, θ_r⟩ and
-    g = f(⟨φ, θ_g⟩), ‖θ_g‖ ≤ 1. `thresholds` (H,) are b_h. So every Bellman backup of any function of the next state is
-    linear in φ, which is the optimistic closure that Assumption 5.3 asks for.
+    `features` (S, A, d) have norm ≤ 1; P(s'|s, a) = ⟨φ, μ(s')⟩ with `measures` μ (d, S), r = ⟨φ, θ_r⟩ and g =
+    f(⟨φ, θ_g⟩), ‖θ_g‖ ≤ 1. `thresholds` (H,) are b_h. So every Bellman backup of any function of the next
+    state is linear in φ, which is the optimistic closure that Assumption 5.3 asks for.
     """
 
     features: Array
@@ -38,22 +38,22 @@ class LinearCMDP:
 
     @property
     def horizon(self) -> int:
-        """H."""
+        """H, the number of steps of an episode."""
         return len(self.thresholds)
 
     @cached_property
     def transitions(self) -> Array:
-        """P (S, A, S)."""
+        """The transition probabilities P (S, A, S)."""
         return self.features @ self.measures
 
     @cached_property
     def reward(self) -> Array:
-        """r (S, A)."""
+        """The reward r (S, A)."""
         return self.features @ self.reward_weights
 
     @cached_property
     def cost(self) -> Array:
-        """g (S, A)."""
+        """The cost g (S, A)."""
         return self.link.value(self.features @ self.cost_weights)
 
     @cached_property
@@ -81,6 +81,10 @@ class LinearCMDP:
         """The value of the best policy when costs do not matter."""
         return _optimal_value(self, np.ones_like(self.safe))
 
+    def feature_map(self, states: Array, actions: Array) -> Array:
+        """The features (N, d) of states (N, 1), given by number, and one-hot actions (N, A): a `GLM`'s feature map."""
+        return self.features[states[:, 0].astype(np.int64), actions.argmax(axis=1)]
+
     def policy_value(self, policy: Indices) -> float:
         """The exact value of a policy table (H, S); an entry of `STOP` ends the episode there."""
         states = np.arange(len(self.features))
@@ -105,8 +109,9 @@ def random_linear_cmdp(
 ) -> LinearCMDP:
     """A problem with features on the simplex, a safe action in every state and no cost within `margin` below b_h.
 
-    Thresholds differ from step to step by up to `threshold_spread`. Where the reward is high so is the cost, half of
-    it, so that the constraint matters. Features whose cost falls into the forbidden band are drawn again.
+    Thresholds differ from step to step by up to `threshold_spread`. Where the reward is high so is the cost,
+    half of it, so that the constraint matters. Features whose cost falls into the forbidden band are drawn
+    again.
     """
     if dimension < 2 or actions < 2 or states < 2 or horizon < 1:
         raise ValueError(

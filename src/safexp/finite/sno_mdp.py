@@ -11,7 +11,8 @@ from safexp.finite.grid_world import Array, GridWorld
 def sno_mdp(world: GridWorld, *, steps: int = 200, beta: float = 4.0, settings: PlannerSettings | None = None) -> Run:
     """Run SNO-MDP, which believes in `world.threshold` all along.
 
-    `beta` scales the confidence interval of a move's safety. The original's 2 is not safe; see docs/grid-world.md.
+    `beta` scales the confidence interval of a move's safety. The original's 2 is not safe; see
+    docs/grid-world.md.
     """
 
     def judge(mean: Array, deviation: Array) -> Belief:

@@ -8,8 +8,8 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.quantifiers.base import Array, Quantifier, Transitions
-from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
+from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.links import IDENTITY, Array, Link
 
 Features = Callable[[Array, Array], Array]
 Width = Literal["tight", "paper"]
@@ -19,13 +19,14 @@ Width = Literal["tight", "paper"]
 class GLM(Quantifier):
     """Costs f(⟨φ, θ*⟩) with ‖θ*‖ ≤ 1, known features ‖φ‖ ≤ 1 and σ-sub-Gaussian noise, `mean ± width`.
 
-    With Λ = λI + Σφφᵀ, κ̲ ≤ |f′| ≤ κ̄ and θ̂ the maximum quasi-likelihood estimate in the unit ball, the tight width
-    is κ̄·(√λ + (σ/κ̲)·√(2 ln(1/δ) + ln det Λ/λᵈ))·‖φ‖_{Λ⁻¹}; it holds for all (s, a) and all times at once with
-    probability 1 − δ (docs/glm-mase.md proves it in six lines). Without noise it holds surely, and λ may be as
-    small as arithmetic allows. `width="paper"` is C_g·‖φ‖_{Λ⁻¹} with C = 1 and λ = 1: it certifies next to nothing.
+    With Λ = λI + Σφφᵀ, κ̲ ≤ |f′| ≤ κ̄ and θ̂ the maximum quasi-likelihood estimate in the unit ball, the
+    tight width is κ̄·(√λ + (σ/κ̲)·√(2 ln(1/δ) + ln det Λ/λᵈ))·‖φ‖_{Λ⁻¹}; it holds for all (s, a) and all
+    times at once with probability 1 − δ (docs/glm-mase.md proves it in six lines). Without noise it holds
+    surely, and λ may be as small as arithmetic allows. `width="paper"` is C_g·‖φ‖_{Λ⁻¹} with C = 1 and λ = 1:
+    it certifies next to nothing.
 
-    `features` maps states (N, ds) and actions (N, da) to (N, d). The model keeps at most `capacity` distinct features;
-    what comes later is left out of fit and Λ alike, so the width stays right.
+    `features` maps states (N, ds) and actions (N, da) to (N, d). The model keeps at most `capacity` distinct
+    features; what comes later is left out of fit and Λ alike, so the width stays right.
     """
 
     def __init__(
@@ -56,6 +57,10 @@ class GLM(Quantifier):
         self.features, self.dimension, self.link, self.width_kind = features, dimension, link, width
         self.noise, self.delta, self.capacity, self.optimism_cap = noise, delta, capacity, optimism_cap
         self.bounds_realised_cost = noise == 0.0
+        self._index: dict[bytes, int]
+        self._phi: Array
+        self._counts: Array
+        self._sums: Array
         self._forget()
 
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
@@ -133,7 +138,7 @@ class GLM(Quantifier):
         return copy
 
     def _forget(self) -> None:
-        self._index: dict[bytes, int] = {}
+        self._index = {}
         self._phi = np.zeros((64, self.dimension))
         self._counts, self._sums = np.zeros(64), np.zeros(64)
         self.theta: Array = np.zeros(self.dimension)
@@ -143,7 +148,7 @@ class GLM(Quantifier):
         used = len(self._index)
         phi, counts, sums = self._phi[:used], self._counts[:used], self._sums[:used]
         self.gram: Array = (phi.T * counts) @ phi + self.regulariser * np.eye(self.dimension)
-        self.inverse_gram: Array = np.linalg.inv(self.gram)
+        self.inverse_gram: Array = np.asarray(np.linalg.inv(self.gram), dtype=np.float64)
         self.theta = quasi_likelihood(phi, counts, sums, self.link, self.regulariser, self.theta)
         self.scale: float = self._scale()
 
@@ -179,9 +184,9 @@ def quasi_likelihood(
 ) -> Array:
     """θ in the ball with Σ(f(⟨φ, θ⟩) − y)·φ·sign(f′) + κ̲λθ = 0, or nearest to it on the sphere.
 
-    That is the minimum of a convex function over the ball. `counts` and `sums` (N,) tell how often each feature
-    (N, d) was seen and the sum of its values. Beyond the ball, a multiplier added to the regulariser brings the norm
-    down to `radius`; the norm falls as it grows, so bisection finds it.
+    That is the minimum of a convex function over the ball. `counts` and `sums` (N,) tell how often each
+    feature (N, d) was seen and the sum of its values. Beyond the ball, a multiplier added to the regulariser
+    brings the norm down to `radius`; the norm falls as it grows, so bisection finds it.
     """
     ridge = link.least_slope * regulariser
     theta = _newton(phi, counts, sums, link, ridge, start)
@@ -211,6 +216,3 @@ def _newton(phi: Array, counts: Array, sums: Array, link: Link, ridge: float, th
         theta = theta - np.linalg.solve((phi.T * (counts * steep)) @ phi + ridge * identity, gradient)
         before = size
     return theta
-
-
-__all__ = ["GLM", "IDENTITY", "LOGISTIC", "Link", "paper_scale", "quasi_likelihood"]

@@ -67,4 +67,4 @@ IDENTITY = Link(lambda x: x, np.ones_like, 1.0, 1.0, 0.0)
 """f(x) = x, the linear model."""
 
 LOGISTIC = Link(_sigmoid, _sigmoid_slope, float(_sigmoid_slope(np.ones(1))[0]), 0.25, 0.0909)
-"""f(x) = 1/(1 + e⁻ˣ); its largest |f″| on [−1, 1] is f″(−1) = 0.09086."""
+"""f(x) = 1/(1 + e⁻ˣ); its largest |f″| on [-1, 1] is f″(-1) = 0.09086."""

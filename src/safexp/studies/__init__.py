@@ -1,0 +1,1 @@
+"""Studies: settings in, numbers and figures out."""

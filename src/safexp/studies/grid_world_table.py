@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import tyro
@@ -21,15 +22,16 @@ from safexp.finite.grid_explorer import PlannerSettings, Run
 from safexp.finite.grid_mase import grid_mase
 from safexp.finite.grid_world import Array, GridWorld, random_world, rising_thresholds, violations
 from safexp.finite.sno_mdp import sno_mdp
+from safexp.studies.grid_world_figure import write_figure
 
 
 @dataclass(frozen=True)
 class GridWorldStudy:
     """What to run: `worlds` random worlds from `seed` on, each for `steps` steps.
 
-    `rise` is how much the time-variant threshold climbs over a run, from `threshold`, while SNO-MDP goes on believing
-    in its start; `betas` scale the confidence interval of a move's safety. The paper states neither `steps`, `rise`
-    nor β.
+    `rise` is how much the time-variant threshold climbs over a run, from `threshold`, while SNO-MDP goes on
+    believing in its start; `betas` scale the confidence interval of a move's safety. The paper states neither
+    `steps`, `rise` nor β.
     """
 
     worlds: int = 100
@@ -39,7 +41,7 @@ class GridWorldStudy:
     threshold: float = -0.25
     rise: float = 0.05
     betas: tuple[float, ...] = (2.0, 3.0, 4.0, 5.0)
-    planner: PlannerSettings = PlannerSettings()
+    planner: PlannerSettings = field(default_factory=PlannerSettings)
 
     def __post_init__(self) -> None:
         if self.worlds < 1 or self.steps < 1 or not self.betas:
@@ -52,10 +54,10 @@ class GridWorldStudy:
 class Row:
     """One method under one kind of threshold and one β, over all worlds.
 
-    `ratio` is its reward over SNO-MDP's, mean ± deviation; `ratio_ended` the same when the first violation ends a run;
-    `violated` counts worlds with at least one violation; `unsafe_certified` counts pairs that were ever certified but unsafe, or
-    are certified in the end but unsafe by then;
-    `same_path` worlds where the path equals SNO-MDP's.
+    `ratio` is its reward over SNO-MDP's, mean ± deviation; `ratio_ended` the same when the first violation
+    ends a run; `violated` counts worlds with at least one violation; `unsafe_certified` counts pairs that
+    were ever certified but unsafe, or are certified in the end but unsafe by then; `same_path` worlds where
+    the path equals SNO-MDP's.
     """
 
     thresholds: str
@@ -72,11 +74,11 @@ class Row:
 
 @dataclass(frozen=True)
 class GridWorldTable:
-    """All rows, and what they were made with."""
+    """All rows, what they were made with, and the processor time they took."""
 
     study: GridWorldStudy
     rows: tuple[Row, ...]
-    seconds: float
+    cpu_seconds: float
 
 
 PAPER = {
@@ -98,14 +100,15 @@ class _Outcome:
 
 def grid_world_table(study: GridWorldStudy, progress: Callable[[int], None] | None = None) -> GridWorldTable:
     """Run the study; `progress` is told how many worlds are done."""
-    began = time.perf_counter()
+    began = time.process_time()
     outcomes: dict[tuple[str, float, str], list[_Outcome]] = {}
     for done in range(study.worlds):
         world = random_world(np.random.default_rng(study.seed + done), study.size, threshold=study.threshold)
         for beta in study.betas:
             for thresholds, rise in (("time-invariant", 0.0), ("time-variant", study.rise)):
                 limits = rising_thresholds(study.threshold, rise, study.steps)
-                # SNO-MDP is told no threshold but the first, so one run serves both; each is judged by its own limits.
+                # SNO-MDP is told no threshold but the first, so one run serves both; each is judged by its
+                # own limits.
                 if rise == 0.0:
                     blind = sno_mdp(world, steps=study.steps, beta=beta, settings=study.planner)
                 seeing = grid_mase(world, iter(world.cost(limits)), beta=beta, settings=study.planner)
@@ -114,10 +117,16 @@ def grid_world_table(study: GridWorldStudy, progress: Callable[[int], None] | No
         if progress:
             progress(done + 1)
     rows = tuple(
-        _row(thresholds, beta, method, outcomes[thresholds, beta, method], outcomes[thresholds, beta, "SNO-MDP"])
+        _row(
+            thresholds,
+            beta,
+            method,
+            outcomes[thresholds, beta, method],
+            outcomes[thresholds, beta, "SNO-MDP"],
+        )
         for thresholds, beta, method in outcomes
     )
-    return GridWorldTable(study, rows, time.perf_counter() - began)
+    return GridWorldTable(study, rows, time.process_time() - began)
 
 
 def _judge(world: GridWorld, run: Run, limits: Array) -> _Outcome:
@@ -153,10 +162,20 @@ def _row(thresholds: str, beta: float, method: str, own: list[_Outcome], base: l
 
 def rich_table(table: GridWorldTable) -> Table:
     """The rows as a table, the paper's numbers beside those of β = 4."""
-    shown = Table(title=f"Grid world, {table.study.worlds} worlds from seed {table.study.seed}, {table.seconds:.0f} s")
-    for column in ("thresholds", "β", "method", "reward, ended at violation", "reward", "violated", "same path"):
+    study = table.study
+    shown = Table(title=f"Grid world: {study.worlds} worlds from seed {study.seed}, {table.cpu_seconds:.0f} s of CPU")
+    for column in (
+        "thresholds",
+        "β",
+        "method",
+        "ends at violation",
+        "does not end",
+        "violated",
+        "same path",
+        "unsafe certified",
+    ):
         shown.add_column(column)
-    for column in ("paper: reward", "paper: violated"):
+    for column in ("paper", "paper: violated"):
         shown.add_column(column, style="dim")
     for row in table.rows:
         paper = PAPER[row.thresholds, row.method] if row.beta == 4.0 else ("", "")
@@ -168,14 +187,31 @@ def rich_table(table: GridWorldTable) -> Table:
             f"{row.ratio:.2f} ± {row.ratio_deviation:.2f}",
             str(row.violated),
             str(row.same_path),
+            str(row.unsafe_certified),
             *paper,
         )
     return shown
 
 
-def main(study: GridWorldStudy, *, json_output: bool = False, figure: Path | None = None) -> None:
+def figure_of_first_world(study: GridWorldStudy, path: Path, *, beta: float = 4.0) -> None:
+    """Run both methods on the first world under rising thresholds and draw what they did."""
+    world = random_world(np.random.default_rng(study.seed), study.size, threshold=study.threshold)
+    limits = rising_thresholds(study.threshold, study.rise, study.steps)
+    blind = sno_mdp(world, steps=study.steps, beta=beta, settings=study.planner)
+    seeing = grid_mase(world, iter(world.cost(limits)), beta=beta, settings=study.planner)
+    write_figure(world, limits, blind, seeing, path)
+
+
+def main(
+    study: Annotated[GridWorldStudy, tyro.conf.arg(name="")],
+    *,
+    json_output: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    figure: Path | None = None,
+) -> None:
     """Print the table (or JSON) and, if asked, write a figure of the first world."""
     table = grid_world_table(study)
+    if figure is not None:
+        figure_of_first_world(study, figure)
     if json_output:
         print(json.dumps(asdict(table), indent=2))
     else:
