@@ -16,10 +16,10 @@ class GLMMASESettings:
     """How GLM-MASE learns.
 
     `optimism` is C_{Q/g}, in units of the largest value: how much wider than ‖φ‖_{Λ⁻¹} the optimism in Q is.
-    `penalty` is c; −c/min Γ is cut off at −V_max, beyond which it changes no decision. With
-    `forced_exploration` episode t takes, with probability 1/√t, the certified action whose cost is least
-    known at every step: optimism in Q explores the *reward*, and once that is known nothing sends the agent
-    to where only the cost is uncertain. The safe seed, logged `seed_visits` times beforehand, is the action
+    `penalty` is c; −c/min Γ is cut off at −V_max, beyond which it changes no decision. With `forced_exploration`
+    episode t takes, with probability 1/√t and as long as the safety of any pair is undecided, the certified action
+    whose cost is least known at every step: optimism in Q explores the *reward*, and once that is known nothing sends
+    the agent to where only the cost is uncertain. The safe seed, logged `seed_visits` times beforehand, is the action
     of lowest cost, in the first state alone or, with `seed_everywhere`, in every state.
     """
 
@@ -75,25 +75,29 @@ class GLMMASE:
 
     def can_start(self) -> bool:
         """Whether any action is certified in the first state."""
-        return bool(self._certified()[0][0, self._problem.start].any())
+        return bool(self._judge()[0][0, self._problem.start].any())
 
     def episode(self) -> Episode:
         """Lines 2-15: roll out within A⁺, stop where it is empty, then learn."""
         self._count += 1
-        certified, width = self._certified()
-        forced = self._settings.forced_exploration and bool(self._generator.random() < self._count**-0.5)
+        certified, undecided, width = self._judge()
+        forced = (
+            self._settings.forced_exploration
+            and bool(undecided.any())
+            and bool(self._generator.random() < self._count**-0.5)
+        )
         score = width[None] if forced else self._optimistic_values(certified, width)
         policy = np.where(certified.any(axis=2), np.where(certified, score, -np.inf).argmax(axis=2), STOP)
         states, actions, stopped = self._roll_out(policy)
         self._learn(states, actions)
         return Episode(policy, states, actions, stopped, forced)
 
-    def _certified(self) -> tuple[Mask, Array]:
-        """A⁺ (H, S, A) for each step's threshold, and the width Γ (S, A)."""
-        shape = self._problem.cost.shape
+    def _judge(self) -> tuple[Mask, Mask, Array]:
+        """A⁺ (H, S, A) for each step's threshold, what may or may not belong to it, and the width Γ (S, A)."""
+        shape, thresholds = self._problem.cost.shape, self._problem.thresholds[:, None, None]
         mean, width = self.quantifier.bounds(self._phi)
-        upper = np.minimum(1.0, mean + width).reshape(shape)
-        return upper <= self._problem.thresholds[:, None, None], width.reshape(shape)
+        certified = np.minimum(1.0, mean + width).reshape(shape) <= thresholds
+        return certified, ~certified & ((mean - width).reshape(shape) <= thresholds), width.reshape(shape)
 
     def _optimistic_values(self, certified: Mask, width: Array) -> Array:
         """Q̂_h (H, S, A) by backward regression on all data, rewritten under the quantifier of today.
