@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,11 +77,11 @@ def test_policy_iteration_ends_at_the_optimum(seed: int) -> None:
         optimal = np.where(allowed.any(axis=1), best, 0.0)
     if values:
         np.testing.assert_allclose(values[-1], optimal, atol=1e-9)
-        assert all(np.all(later >= earlier - 1e-9) for earlier, later in zip(values[:-1], values[1:], strict=True))
+        assert all(np.all(later >= earlier - 1e-9) for earlier, later in pairwise(values))
 
 
 def test_three_by_three_by_hand() -> None:
-    """Only the last cell pays, 2 each time it is entered or kept, at a discount of one half: 4 there, halved per step."""
+    """Only the last cell pays, 2 each time it is entered or kept, discounted by one half: worth 4, halved per step."""
     reward = np.zeros((3, 3))
     reward[2, 2] = 2.0
     world = GridWorld(np.zeros((3, 3)), reward, 0)

@@ -108,5 +108,5 @@ def test_maps_must_fit_each_other() -> None:
 
 
 def test_a_random_world_that_nothing_satisfies_is_refused() -> None:
-    with pytest.raises(ValueError, match="no move of a random world has a safety of at least 0.5"):
+    with pytest.raises(ValueError, match=r"no move of a random world has a safety of at least 0\.5"):
         random_world(np.random.default_rng(0), threshold=0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_it_starts_at_the_start_and_never_jumps(seed: int) -> None:
     world = random_world(np.random.default_rng(seed))
     path = sno_mdp(world, steps=120).path
     assert path[0] == world.start
-    assert all(there in world.next_state[here] for here, there in zip(path[:-1], path[1:], strict=True))
+    assert all(there in world.next_state[here] for here, there in pairwise(path))
 
 
 @pytest.mark.parametrize("early_stop", ["es2", "p-es2", "never"])
@@ -86,14 +87,14 @@ def test_every_move_is_certified_when_it_is_made(early_stop: str) -> None:
         action = explorer.propose(state, judge)
         altitude = explorer._model.mean[0]
         after = int(world.next_state[state, action])
-        variance = explorer._model.difference_variance(np.array([state]), np.array([after]))[0]
+        variance = explorer._model.difference_variance(state, after)
         assert altitude[state] - altitude[after] - 4.0 * np.sqrt(variance) >= world.threshold - 1e-12
         state = after
         explorer.look(state)
 
 
 def test_nothing_is_learned_that_was_not_seen() -> None:
-    """The original observes (next state, last action), a pair it never tried, and keeps one observation of pure noise."""
+    """The original observes (next state, last action), a pair never tried, and keeps an observation of pure noise."""
     world = random_world(np.random.default_rng(0))
     explorer = Explorer(world, PlannerSettings())
     seen = set(world.known) | set(world.seen_from[world.start].tolist())

@@ -16,11 +16,11 @@ class GLMMASESettings:
     """How GLM-MASE learns.
 
     `optimism` is C_{Q/g}, in units of the largest value: how much wider than ‖φ‖_{Λ⁻¹} the optimism in Q is.
-    `penalty` is c; −c/min Γ is cut off at −V_max, beyond which it changes no decision. With `forced_exploration`
-    episode t takes, with probability 1/√t and as long as the safety of any pair is undecided, the certified action
-    whose cost is least known at every step: optimism in Q explores the *reward*, and once that is known nothing sends
-    the agent to where only the cost is uncertain. The safe seed, logged `seed_visits` times beforehand, is the action
-    of lowest cost, in the first state alone or, with `seed_everywhere`, in every state.
+    `penalty` is c; −c/min Γ is cut off at −V_max, beyond which it changes no decision. The safe seed, logged
+    `seed_visits` times beforehand, is the action of lowest cost, in the first state alone or, with `seed_everywhere`,
+    in every state. With `forced_exploration` episode t takes, with probability 1/√t and as long as some pair may yet
+    prove safe by `margin` ζ, the certified action whose cost is least known at every step: optimism in Q explores the
+    *reward*, and once that is known nothing sends the agent to where only the cost is uncertain.
     """
 
     width: Width = "tight"
@@ -31,6 +31,7 @@ class GLMMASESettings:
     value_regulariser: float = 0.1
     penalty: float = 1.0
     forced_exploration: bool = False
+    margin: float = 0.0
     seed_visits: int = 20
     seed_everywhere: bool = False
 
@@ -53,8 +54,7 @@ class GLMMASE:
         states, actions, d = problem.features.shape
         self._problem, self._settings, self._generator = problem, settings, generator
         self._phi = problem.features.reshape(-1, d)
-        # Σφ and Σφ·r over the visits of step h that led to s', (H, d, S): all that any targets' regression
-        # needs.
+        # Σφ and Σφ·r over the visits of step h that led to s', (H, d, S): all that a regression on any targets needs.
         self._arrivals = np.zeros((problem.horizon, d, states))
         self._paid_arrivals = np.zeros((problem.horizon, d, states))
         self._gram = np.tile(settings.value_regulariser * np.eye(d), (problem.horizon, 1, 1))
@@ -80,10 +80,10 @@ class GLMMASE:
     def episode(self) -> Episode:
         """Lines 2-15: roll out within A⁺, stop where it is empty, then learn."""
         self._count += 1
-        certified, undecided, width = self._judge()
+        certified, promising, width = self._judge()
         forced = (
             self._settings.forced_exploration
-            and bool(undecided.any())
+            and bool(promising.any())
             and bool(self._generator.random() < self._count**-0.5)
         )
         score = width[None] if forced else self._optimistic_values(certified, width)
@@ -93,11 +93,12 @@ class GLMMASE:
         return Episode(policy, states, actions, stopped, forced)
 
     def _judge(self) -> tuple[Mask, Mask, Array]:
-        """A⁺ (H, S, A) for each step's threshold, what may or may not belong to it, and the width Γ (S, A)."""
+        """A⁺ (H, S, A) for each step's threshold, what may yet prove safe by the margin, and the width Γ (S, A)."""
         shape, thresholds = self._problem.cost.shape, self._problem.thresholds[:, None, None]
         mean, width = self.quantifier.bounds(self._phi)
         certified = np.minimum(1.0, mean + width).reshape(shape) <= thresholds
-        return certified, ~certified & ((mean - width).reshape(shape) <= thresholds), width.reshape(shape)
+        promising = ~certified & ((mean - width).reshape(shape) <= thresholds - self._settings.margin)
+        return certified, promising, width.reshape(shape)
 
     def _optimistic_values(self, certified: Mask, width: Array) -> Array:
         """Q̂_h (H, S, A) by backward regression on all data, rewritten under the quantifier of today.

@@ -172,11 +172,11 @@ class Explorer:
             self._stale = True
 
     def _still_certified(self, judge: Judge) -> bool:
-        """Whether what was seen meanwhile, and the threshold of today, still allow the rest of the route."""
-        cells, actions = np.array(self._route).T
-        after = self._world.next_state[cells, actions]
-        mean = self._model.mean[0, cells] - self._model.mean[0, after]
-        return bool(judge(mean, np.sqrt(self._model.difference_variance(cells, after))).certified.all())
+        """Whether what was seen meanwhile, and the threshold of today, still allow the next move of the route."""
+        cell, action = self._route[0]
+        after = self._world.next_state[cell, action]
+        mean = self._model.mean[0, cell] - self._model.mean[0, after]
+        return bool(judge(mean, np.sqrt(self._model.difference_variance(cell, after))).certified)
 
     def survey(self, state: int, judge: Judge) -> Belief:
         """Judge every move anew."""

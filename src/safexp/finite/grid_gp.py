@@ -79,11 +79,10 @@ class GridGP:
         moves[:-1, :, DOWN] = moves[1:, :, UP] = self._down
         return moves.reshape(-1, 5)
 
-    def difference_variance(self, cells: Indices, neighbours: Indices) -> Array:
-        """The variance (c,) of the difference between c cells and a neighbour of each."""
-        rows = self._rows[: self._count]
-        change = rows[:, cells] - rows[:, neighbours]
-        return np.maximum(self._prior * (cells != neighbours) - np.einsum("kc,kc->c", change, change), 0.0)
+    def difference_variance(self, cell: int, neighbour: int) -> Array:
+        """The variance () of the difference between a cell and its neighbour, without catching up on all others."""
+        change = self._rows[: self._count, cell] - self._rows[: self._count, neighbour]
+        return np.maximum(self._prior * (cell != neighbour) - change @ change, 0.0)
 
     def _catch_up(self) -> None:
         if self._counted == self._count:
