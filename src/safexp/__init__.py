@@ -1,3 +1,2 @@
 """safexp."""
-
 __version__ = "0.1.0.dev0"
