@@ -1,2 +1,54 @@
-"""safexp."""
+"""Train reinforcement-learning policies without breaking a safety constraint while they learn."""
+
+from typing import TYPE_CHECKING, Any
+
+from safexp import tasks
+from safexp.constraints import (
+    AllOf,
+    Budget,
+    Constraint,
+    Instantaneous,
+    JointChance,
+    Margin,
+    Schedule,
+    StateVisits,
+)
+from safexp.penalty import Penalty
+from safexp.quantifiers import Each, ExactGP, Known, Quantifier, Unknown
+from safexp.shield import Log, Shield
+
+if TYPE_CHECKING:
+    from safexp.mase import MASE
+
+tasks.register()
+
 __version__ = "0.1.0.dev0"
+
+__all__ = [
+    "MASE",
+    "AllOf",
+    "Budget",
+    "Constraint",
+    "Each",
+    "ExactGP",
+    "Instantaneous",
+    "JointChance",
+    "Known",
+    "Log",
+    "Margin",
+    "Penalty",
+    "Quantifier",
+    "Schedule",
+    "Shield",
+    "StateVisits",
+    "Unknown",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs torch only when it is asked for: a deployed shield does not."""
+    if name == "MASE":
+        from safexp.mase import MASE
+
+        return MASE
+    raise AttributeError(f"module 'safexp' has no attribute {name!r}")

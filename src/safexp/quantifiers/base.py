@@ -5,10 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from safexp.signals import Array
 
 
 class Transitions(NamedTuple):

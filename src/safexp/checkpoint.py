@@ -1,0 +1,190 @@
+"""Files without pickle: one safetensors file whose header carries a JSON document. Loading runs no code.
+
+Constraints and quantifiers are written down by name and settings. Where one holds a function, which a file cannot,
+the file says so and the user gives the object again when loading.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from safexp import constraints, quantifiers
+from safexp.constraints import AllOf, Constraint
+from safexp.penalty import Penalty
+from safexp.quantifiers import Each, Quantifier
+
+FORMAT = "safexp agent 1"
+
+Document = dict[str, Any]
+Arrays = dict[str, NDArray[Any]]
+
+
+class CheckpointError(ValueError):
+    """A file that cannot be used, and why."""
+
+
+def write(path: Path, document: Document, arrays: Arrays) -> None:
+    """Write a file whole or not at all."""
+    header = {"format": FORMAT, "document": json.dumps(document)}
+    write_bytes(path, save({name: np.ascontiguousarray(part) for name, part in arrays.items()}, header))
+
+
+def read(path: Path) -> tuple[Document, Arrays]:
+    """What `write` wrote; raises `CheckpointError` for any other file."""
+    if not path.is_file():
+        raise CheckpointError(f"{path} is not a file.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
+            if header.get("format") != FORMAT:
+                found = header.get("format", "none")
+                raise CheckpointError(
+                    f"{path} is a safetensors file but not a safexp agent of this version (its format: {found!r}, "
+                    f"expected {FORMAT!r})."
+                )
+            document = json.loads(header["document"])
+            return document, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(
+            f"{path} cannot be read as a safexp agent ({error}): it is corrupt or of another kind; "
+            "write it again with agent.save."
+        ) from error
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace a file in one move, so that no reader and no crash ever sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def describe_constraint(constraint: Constraint) -> Document:
+    """A constraint as JSON; functions in it become null and must be given again."""
+    if isinstance(constraint, AllOf):
+        return {"name": "AllOf", "parts": [describe_constraint(part) for part in constraint.parts]}
+    fields = {field.name: getattr(constraint, field.name) for field in dataclasses.fields(constraint)}  # type: ignore[arg-type]
+    return {
+        "name": type(constraint).__name__,
+        "settings": {name: None if callable(value) else _plain(value) for name, value in fields.items()},
+    }
+
+
+def build_constraint(document: Document) -> Constraint:
+    """The constraint that `describe_constraint` described."""
+    if document["name"] == "AllOf":
+        return AllOf(*(build_constraint(part) for part in document["parts"]))
+    kind = _named(constraints, document["name"], Constraint, "constraint")
+    missing = [name for name, value in document["settings"].items() if value is None]
+    if missing:
+        raise CheckpointError(
+            f"the file's {document['name']} has a function for {', '.join(missing)}, which a file cannot hold: "
+            "load it with constraint=<the same constraint>."
+        )
+    return kind(**document["settings"])
+
+
+def describe_quantifier(quantifier: Quantifier) -> Document:
+    """A quantifier as JSON, without what it learned; one that holds a function has no settings."""
+    if isinstance(quantifier, Each):
+        return {"name": "Each", "parts": [describe_quantifier(part) for part in quantifier.parts]}
+    try:
+        return {"name": type(quantifier).__name__, "settings": quantifier.settings()}
+    except TypeError:
+        return {"name": type(quantifier).__name__, "settings": None}
+
+
+def build_quantifier(document: Document) -> Quantifier:
+    """The quantifier that `describe_quantifier` described, before it learned."""
+    if document["name"] == "Each":
+        return Each(*(build_quantifier(part) for part in document["parts"]))
+    if document["settings"] is None or not hasattr(quantifiers, document["name"]):
+        raise CheckpointError(
+            f"the file's quantifier {document['name']} holds a function or is not one of safexp's: load it with "
+            "quantifier=<the same quantifier>."
+        )
+    return _named(quantifiers, document["name"], Quantifier, "quantifier")(**document["settings"])
+
+
+def describe_penalty(penalty: Penalty | None) -> Document | None:
+    """A penalty as JSON."""
+    return None if penalty is None else dataclasses.asdict(penalty)
+
+
+def describe_space(space: spaces.Space[Any]) -> Document:
+    """A Gymnasium space as JSON."""
+    if isinstance(space, spaces.Box):
+        return {
+            "kind": "Box",
+            "low": _plain(space.low),
+            "high": _plain(space.high),
+            "dtype": str(space.dtype),
+        }
+    if isinstance(space, spaces.Discrete):
+        return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {"kind": "MultiDiscrete", "nvec": space.nvec.tolist()}
+    if isinstance(space, spaces.MultiBinary):
+        return {"kind": "MultiBinary", "n": _plain(space.n)}
+    if isinstance(space, spaces.Dict):
+        return {"kind": "Dict", "spaces": {key: describe_space(part) for key, part in space.spaces.items()}}
+    raise CheckpointError(f"the space {space} cannot be saved.")
+
+
+def build_space(document: Document) -> spaces.Space[Any]:
+    """The space that `describe_space` described."""
+    match document["kind"]:
+        case "Box":
+            dtype = np.dtype(document["dtype"])
+            low, high = (np.array(document[end], dtype=dtype) for end in ("low", "high"))
+            return spaces.Box(low, high, dtype=dtype.type)
+        case "Discrete":
+            return spaces.Discrete(document["n"], start=document["start"])
+        case "MultiDiscrete":
+            return spaces.MultiDiscrete(document["nvec"])
+        case "MultiBinary":
+            return spaces.MultiBinary(document["n"])
+        case "Dict":
+            return spaces.Dict({key: build_space(part) for key, part in document["spaces"].items()})
+        case other:
+            raise CheckpointError(f"the file has a space of unknown kind {other!r}.")
+
+
+def versions() -> Document:
+    """The versions that matter to whoever loads the file later."""
+    names = ("safexp", "gymnasium", "numpy", "stable_baselines3", "sb3_contrib", "torch")
+    return {name: metadata.version(name) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and numpy numbers as JSON values."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _named(module: Any, name: str, base: type, what: str) -> Any:
+    """A class of ours by its name, and nothing else that a file might ask for."""
+    found = getattr(module, name, None)
+    if not (isinstance(found, type) and issubclass(found, base) and found is not base):
+        raise CheckpointError(f"the file names the {what} {name!r}, which this version of safexp does not have.")
+    return found

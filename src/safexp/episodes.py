@@ -1,0 +1,89 @@
+"""What happened, episode by episode, from true rewards and true costs alone: nothing here knows of the shield."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safexp.constraints import Constraint
+from safexp.signals import Array, Observations
+
+Flags = NDArray[np.bool_]
+
+
+class Episode(NamedTuple):
+    """One finished episode.
+
+    `true_return` adds up the environment's rewards, `penalised_return` those that the learner got. `cost` and
+    `max_step_cost` are in the user's units (of several costs, their sum); `violated` is judged by the constraint's
+    original definition. `end_step` counts environment steps since the start of training.
+    """
+
+    episode: int
+    end_step: int
+    length: int
+    true_return: float
+    penalised_return: float
+    cost: float
+    max_step_cost: float
+    violated: bool
+    stopped: bool
+    interventions: int
+
+
+class Recorder:
+    """Follows n environments and keeps a row for every episode that ends."""
+
+    def __init__(self, constraint: Constraint, num_envs: int) -> None:
+        self.episodes: list[Episode] = []
+        self.steps = 0
+        self._constraint = constraint
+        self._length = np.zeros(num_envs, dtype=np.int64)
+        self._returns = np.zeros((num_envs, 3))  # true, penalised, interventions
+        costs = np.shape(constraint.largest_threshold)  # () or (K,)
+        self._first = np.zeros((num_envs, *costs))
+        self._signals = np.zeros((num_envs, 256, *costs))
+
+    def begin(self, environments: Flags, observations: Observations) -> None:
+        """Episodes start in these of the n environments."""
+        self._first[environments] = self._constraint.first_signal(observations)[environments]
+        self._length[environments] = 0
+        self._returns[environments] = 0.0
+
+    def step(self, rewards: Array, penalised: Array, signals: Array, interventions: Flags) -> None:
+        """One step of all environments, (n,) each."""
+        if self._length.max() == self._signals.shape[1]:
+            self._signals = np.concatenate([self._signals, np.zeros_like(self._signals)], axis=1)
+        self._signals[np.arange(len(rewards)), self._length] = signals
+        self._returns += np.stack([rewards, penalised, interventions], axis=-1)
+        self._length += 1
+        self.steps += len(rewards)
+
+    def end(self, environments: Flags, stopped: Flags) -> None:
+        """Episodes end in these environments; `stopped` tells which of them were stopped."""
+        for i in np.flatnonzero(environments):
+            signals = self._signals[i, : self._length[i]]
+            costs = self._constraint.true_cost(np.concatenate([self._first[i : i + 1], signals]))
+            self.episodes.append(
+                Episode(
+                    episode=len(self.episodes),
+                    end_step=self.steps,
+                    length=int(self._length[i]),
+                    true_return=float(self._returns[i, 0]),
+                    penalised_return=float(self._returns[i, 1]),
+                    cost=float(costs.sum()),
+                    max_step_cost=float(costs.max()),
+                    violated=self._constraint.violated(self._first[i, ...], signals),
+                    stopped=bool(stopped[i]),
+                    interventions=int(self._returns[i, 2]),
+                )
+            )
+
+    def unfinished_violations(self) -> int:
+        """How many of the episodes still running have already broken the constraint."""
+        return sum(
+            self._constraint.violated(self._first[i, ...], self._signals[i, :length])
+            for i, length in enumerate(self._length)
+        )

@@ -1,0 +1,98 @@
+"""How an algorithm class of Stable-Baselines3 is put on guarded environments, and found again by its name."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import sb3_contrib
+import stable_baselines3
+from gymnasium import spaces
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from torch import nn
+
+from safexp.checkpoint import CheckpointError
+from safexp.replay import RewritingDictReplayBuffer, RewritingReplayBuffer
+from safexp.wrappers.guard import Guard
+
+
+def make_learner(
+    learner: type[BaseAlgorithm], guard: Guard, options: dict[str, Any], seed: int | None
+) -> BaseAlgorithm:
+    """A learner on these environments; off-policy ones get a buffer that rewrites penalties."""
+    if not (isinstance(learner, type) and issubclass(learner, BaseAlgorithm)):
+        raise TypeError(f"learner={learner!r} is not an algorithm class of Stable-Baselines3, such as PPO or SAC.")
+    mapping = isinstance(guard.observation_space, spaces.Dict)
+    # Some learners write into the options they are given, which may be the user's.
+    settings = {"policy": "MultiInputPolicy" if mapping else "MlpPolicy", "seed": seed} | copy.deepcopy(options)
+    if issubclass(learner, OffPolicyAlgorithm):
+        if settings.get("n_steps", 1) != 1:
+            raise ValueError(
+                f"learner_options['n_steps']={settings['n_steps']}: n-step returns mix rewards, so their penalties "
+                "cannot be rewritten; use n_steps=1."
+            )
+        for name in ("replay_buffer_class", "replay_buffer_kwargs", "optimize_memory_usage"):
+            if settings.get(name):
+                raise ValueError(
+                    f"learner_options[{name!r}]={settings[name]!r}: MASE brings its own buffer, which rewrites "
+                    "penalties and keeps the next observations for it; leave this option out."
+                )
+        settings |= {
+            "replay_buffer_class": RewritingDictReplayBuffer if mapping else RewritingReplayBuffer,
+            "replay_buffer_kwargs": {"guard": guard},
+        }
+    return learner(env=guard, **settings)
+
+
+def find_learner(name: str) -> type[BaseAlgorithm]:
+    """The algorithm class of this name in Stable-Baselines3 or its contributions."""
+    for package in (stable_baselines3, sb3_contrib):
+        found = getattr(package, name, None)
+        if isinstance(found, type) and issubclass(found, BaseAlgorithm):
+            return found
+    known = sorted(
+        name
+        for package in (stable_baselines3, sb3_contrib)
+        for name, found in vars(package).items()
+        if isinstance(found, type) and issubclass(found, BaseAlgorithm)
+    )
+    raise ValueError(f"unknown learner {name!r}: use one of {', '.join(known)}, or give the class itself.")
+
+
+def describe_policy(options: dict[str, Any]) -> dict[str, Any]:
+    """What must be known of a learner's options to build its policy again, as JSON."""
+    wanted = {name: options[name] for name in ("policy", "policy_kwargs", "use_sde") if name in options}
+    return {name: _describe(value, name) for name, value in wanted.items()}
+
+
+def build_policy(document: dict[str, Any]) -> dict[str, Any]:
+    """The options that `describe_policy` described."""
+    return {name: _build(value) for name, value in document.items()}
+
+
+def _describe(value: Any, where: str) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, dict):
+        return {key: _describe(part, f"{where}[{key!r}]") for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_describe(part, f"{where}[{i}]") for i, part in enumerate(value)]
+    if isinstance(value, type) and value in vars(nn).values():
+        return {"torch.nn": value.__name__}
+    raise CheckpointError(
+        f"learner_options' {where} = {value!r} cannot be saved; use plain values or torch.nn classes."
+    )
+
+
+def _build(value: Any) -> Any:
+    if isinstance(value, dict) and set(value) == {"torch.nn"}:
+        found = getattr(nn, str(value["torch.nn"]), None)
+        if not (isinstance(found, type) and issubclass(found, nn.Module)):
+            raise CheckpointError(f"the file names the layer {value['torch.nn']!r}, which torch.nn does not have.")
+        return found
+    if isinstance(value, dict):
+        return {key: _build(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_build(part) for part in value]
+    return value

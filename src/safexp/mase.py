@@ -1,0 +1,247 @@
+"""MASE, the meta-algorithm for safe exploration (the paper's Algorithm 1), around any learner of Stable-Baselines3.
+
+    1  for episode t = 1, 2, …
+    2    for time h = 1, 2, …
+    3      take a safe action a = π(s) within A⁺ ........................ Guard.step_async
+    4      receive reward, cost and next state .......................... Guard.step_wait
+    5      update the threshold b ....................................... Constraint.update
+    6      if the next state has no safe action: ........................ Shield.outlook
+    7        the reward becomes −c / min width .......................... Penalty
+    8        append the transition ...................................... the learner's buffer
+    9        stop the episode ........................................... Guard._restart
+    10     else:
+    11       append the transition ...................................... the learner's buffer
+    14   optimise π by an unconstrained RL algorithm .................... learner.train
+    15   update the quantifier Γ and rewrite the stored penalties ....... EndOfEpoch, below
+
+Lines 2-14 run inside `learner.learn`: the learner steps what it takes for ordinary environments. An epoch (line 1) is
+one rollout of an on-policy learner, or `epoch_steps` steps of an off-policy one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch as th
+from stable_baselines3 import DQN
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.type_aliases import MaybeCallback
+
+from safexp import checkpoint
+from safexp.constraints import AllOf, Constraint
+from safexp.episodes import Episode
+from safexp.learners import build_policy, describe_policy, find_learner, make_learner
+from safexp.penalty import Penalty
+from safexp.progress import ProgressBar
+from safexp.quantifiers import Each, Quantifier
+from safexp.replay import Rewriting
+from safexp.shield import Decision, Log, SafeAction, Shield
+from safexp.signals import Array, Observations, as_batch
+from safexp.vector import NoEnvironments, as_vec_env
+from safexp.wrappers.guard import Guard
+
+WEIGHTS = "policy."
+"""What the names of the policy's arrays begin with in a file."""
+
+
+class MASE:
+    """Trains any SB3 learner without breaking the constraint while it learns.
+
+    Args:
+        env: a Gymnasium `Env` or `VectorEnv`, or an SB3 `VecEnv`.
+        constraint: what must hold.
+        quantifier: predicts the costs; of several costs, one for each (`Each`) or one that is copied for each.
+        learner: an SB3 algorithm class. On-policy learners learn from the actions they proposed (the shield is a part
+            of their environment), off-policy ones from those that were executed.
+        learner_options: arguments of its constructor, "policy" among them.
+        penalty: what a stop costs; None leaves the reward as it was (an ablation).
+        seed_data: logged transitions to start the quantifier from.
+        safe_action: an action, or a function of the observations, that is safe in every state.
+        seed: of the learner and the environments.
+        levels: the only values that costs can take, such as (0, 1); see `Shield`.
+        show_threshold: append the threshold to the learner's observation; by default where the constraint says so.
+        epoch_steps: how many steps of an off-policy learner make an epoch.
+        shielding: False executes every proposal and never stops (an ablation: the bare learner).
+        rewriting: False leaves stored penalties as they were (an ablation).
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        constraint: Constraint,
+        quantifier: Quantifier,
+        learner: type[BaseAlgorithm],
+        learner_options: dict[str, Any] | None = None,
+        penalty: Penalty | None = Penalty(),  # noqa: B008 (immutable)
+        seed_data: Log | None = None,
+        safe_action: SafeAction | None = None,
+        seed: int | None = None,
+        *,
+        levels: tuple[float, ...] | None = None,
+        show_threshold: bool | None = None,
+        epoch_steps: int = 1000,
+        shielding: bool = True,
+        rewriting: bool = True,
+    ) -> None:
+        venv = as_vec_env(env)
+        if isinstance(constraint, AllOf) and not isinstance(quantifier, Each):
+            quantifier = Each.of(quantifier, len(constraint.parts))
+        shield = Shield(quantifier, venv.observation_space, venv.action_space, levels=levels, safe_action=safe_action)
+        if seed_data is not None:
+            costs = constraint.normalise(np.asarray(seed_data.costs, dtype=np.float64))
+            shield.fit(seed_data._replace(costs=costs))
+        self.guard = Guard(venv, constraint, shield, penalty, shielding, show_threshold)
+        self.epoch_steps = epoch_steps
+        self.rewriting = rewriting
+        self.learner_options = dict(learner_options or {})
+        self.learner = make_learner(learner, self.guard, self.learner_options, seed)
+        if isinstance(self.learner, DQN):
+            self.guard.preferences = self._q_values
+
+    @property
+    def constraint(self) -> Constraint:
+        return self.guard.constraint
+
+    @property
+    def shield(self) -> Shield:
+        return self.guard.shield
+
+    @property
+    def quantifier(self) -> Quantifier:
+        return self.guard.shield.quantifier
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """Every episode that ended during training."""
+        return self.guard.recorder.episodes
+
+    def learn(self, total_timesteps: int, callback: MaybeCallback = None, progress_bar: bool = False) -> Self:
+        """Algorithm 1 for (at least) this many further environment steps."""
+        callbacks: list[BaseCallback] = [EndOfEpoch(self)]
+        if progress_bar:
+            callbacks.append(ProgressBar(total_timesteps, self.guard.recorder))
+        if callback is not None:
+            callbacks.append(self.learner._init_callback(callback))
+        self.learner.learn(total_timesteps, CallbackList(callbacks), reset_num_timesteps=False)
+        return self
+
+    def end_epoch(self) -> None:
+        """Line 15: update the quantifier from the executed actions and true costs, and rewrite what is stored."""
+        data = self.guard.harvest()
+        if data is None or not self.guard.shielding:
+            return
+        self.quantifier.update(data)
+        buffer = getattr(self.learner, "replay_buffer", None)
+        if self.rewriting and isinstance(buffer, Rewriting):
+            buffer.rewrite()
+        stopped = self.guard.recheck()
+        if stopped.any():  # their episodes are over: the learner goes on from their new first states
+            self.learner._last_obs = self.guard.observations
+            if self.learner._last_episode_starts is not None:
+                self.learner._last_episode_starts |= stopped
+
+    def predict(
+        self, observation: Observations, threshold: float | Array | None = None, deterministic: bool = True
+    ) -> Decision:
+        """What the policy proposes in a state, and what the shield makes of it under this threshold."""
+        batch = as_batch(observation)
+        if threshold is None:
+            if self.constraint.in_observation:
+                raise ValueError(
+                    f"{type(self.constraint).__name__} changes its threshold during an episode: give "
+                    "threshold=<what remains>, for example from constraint.start, update and threshold."
+                )
+            threshold = self.constraint.threshold(self.constraint.start(batch))[0]
+        thresholds = np.asarray(threshold, dtype=np.float64)[None]
+        action, _ = self.learner.predict(self.guard.shown(batch, thresholds), deterministic=deterministic)
+        return self.shield.filter(observation, action[0], threshold)
+
+    def save(self, path: str | Path) -> None:
+        """Write the agent to one file, for use: policy, quantifier, constraint, versions."""
+        shield, learned = self.shield.describe()
+        weights = {f"{WEIGHTS}{name}": part.cpu().numpy() for name, part in self.learner.policy.state_dict().items()}
+        document = {
+            "versions": checkpoint.versions(),
+            "shield": shield,
+            "constraint": checkpoint.describe_constraint(self.constraint),
+            "penalty": checkpoint.describe_penalty(self.guard.penalty),
+            "show_threshold": self.guard.show_threshold,
+            "learner": type(self.learner).__name__,
+            "policy": describe_policy(self.learner_options),
+        }
+        checkpoint.write(Path(path), document, {**learned, **weights})
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        env: Any = None,
+        learner: type[BaseAlgorithm] | None = None,
+        learner_options: dict[str, Any] | None = None,
+        constraint: Constraint | None = None,
+        quantifier: Quantifier | None = None,
+        safe_action: SafeAction | None = None,
+        seed: int | None = None,
+    ) -> Self:
+        """The agent that `save` wrote; give an `env` to go on learning, and again whatever held a function."""
+        document, arrays = checkpoint.read(Path(path))
+        shield = Shield.build(document["shield"], arrays, quantifier, safe_action)
+        if env is None:
+            env = NoEnvironments(shield.observation_space, shield.action_space)
+        agent = cls(
+            env,
+            constraint or checkpoint.build_constraint(document["constraint"]),
+            shield.quantifier,
+            learner or find_learner(document["learner"]),
+            build_policy(document["policy"]) | (learner_options or {}),
+            document["penalty"] and Penalty(**document["penalty"]),
+            safe_action=shield.safe_action,
+            seed=seed,
+            levels=document["shield"]["levels"],
+            show_threshold=document["show_threshold"],
+        )
+        for name in ("observation_space", "action_space"):
+            saved, given = getattr(shield, name), getattr(agent.shield, name)
+            if saved != given:
+                raise checkpoint.CheckpointError(
+                    f"{path} was saved for the {name} {saved}, the environment has {given}."
+                )
+        weights = {
+            name[len(WEIGHTS) :]: th.as_tensor(part) for name, part in arrays.items() if name.startswith(WEIGHTS)
+        }
+        agent.learner.policy.load_state_dict(weights)
+        return agent
+
+    def _q_values(self, observations: Observations) -> Array:
+        assert isinstance(self.learner, DQN)
+        tensor, _ = self.learner.policy.obs_to_tensor(observations)
+        with th.no_grad():
+            return self.learner.q_net(tensor).cpu().numpy().astype(np.float64)
+
+
+class EndOfEpoch(BaseCallback):
+    """Calls line 15 when the learner starts its next rollout, which is after it has been optimised (line 14)."""
+
+    def __init__(self, agent: MASE) -> None:
+        super().__init__()
+        self.agent = agent
+        self._last_step = 0
+
+    def _on_training_start(self) -> None:
+        self._last_step = self.model.num_timesteps
+
+    def _on_rollout_start(self) -> None:
+        steps = self.model.num_timesteps - self._last_step
+        if steps >= (1 if isinstance(self.model, OnPolicyAlgorithm) else self.agent.epoch_steps):
+            self.agent.end_epoch()
+            self._last_step = self.model.num_timesteps
+
+    def _on_training_end(self) -> None:
+        self.agent.end_epoch()
+
+    def _on_step(self) -> bool:
+        return True

@@ -1,0 +1,9 @@
+"""δ-uncertainty quantifiers: predictions of the cost with a width that holds with probability 1 − δ."""
+
+from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.each import Each
+from safexp.quantifiers.exact_gp import ExactGP
+from safexp.quantifiers.known import Known
+from safexp.quantifiers.unknown import Unknown
+
+__all__ = ["Each", "ExactGP", "Known", "Quantifier", "Transitions", "Unknown"]

@@ -1,0 +1,59 @@
+"""The cost is a function that the user knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.signals import Array
+
+
+class Known(Quantifier):
+    """Mean `cost(states, actions)`, with a width of 0 or as given.
+
+    Args:
+        cost: gets states (N, ds) and actions (N, da), discrete ones one-hot, and returns costs (N,) in [0, 1].
+        width: how far the true cost may be from it: a number, or a function like `cost`.
+        delta: the probability that the two are ever further apart.
+    """
+
+    bounds_realised_cost = True
+
+    def __init__(
+        self,
+        cost: Callable[[Array, Array], ArrayLike],
+        width: float | Callable[[Array, Array], ArrayLike] = 0.0,
+        delta: float = 0.0,
+    ) -> None:
+        self.cost = cost
+        self.width = width
+        self.delta = delta
+
+    def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        n, m, size = actions.shape
+        pairs = np.repeat(states, m, axis=0), actions.reshape(n * m, size)
+        mean = np.asarray(self.cost(*pairs), dtype=np.float64).reshape(n, m)
+        width = self.width(*pairs) if callable(self.width) else np.full(n * m, self.width)
+        return mean, np.asarray(width, dtype=np.float64).reshape(n, m)
+
+    def update(self, data: Transitions) -> None:
+        """Nothing to learn."""
+
+    def fit(self, data: Transitions) -> None:
+        """Nothing to learn."""
+
+    def settings(self) -> dict[str, Any]:
+        raise TypeError("Known(cost=...) holds a function, which a file cannot; give the quantifier again when loading")
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Nothing was learned."""
+
+    def with_delta(self, delta: float) -> Self:
+        return type(self)(self.cost, self.width, delta)

@@ -1,0 +1,44 @@
+"""Nothing is known of the costs but that they are at most 1."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.signals import Array
+
+
+class Unknown(Quantifier):
+    """Infinite width: an action is safe only where the threshold is at least 1, the largest cost.
+
+    With a budget this stops an episode when less than one cost remains, which is safe with probability 1 and needs no
+    model: the yard-stick for quantifiers that learn.
+    """
+
+    delta = 0.0
+    bounds_realised_cost = True
+
+    def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        shape = actions.shape[:2]
+        return np.zeros(shape), np.full(shape, np.inf)
+
+    def update(self, data: Transitions) -> None:
+        """Nothing to learn."""
+
+    def fit(self, data: Transitions) -> None:
+        """Nothing to learn."""
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Nothing was learned."""
+
+    def with_delta(self, delta: float) -> Self:
+        return type(self)()

@@ -1,0 +1,387 @@
+"""The safe set A⁺, the nearest safe action, and the verdict "nothing is safe".
+
+No reinforcement learning in here: a control engineer puts a shield around her own controller,
+
+    shield = Shield(quantifier, observation_space, action_space)
+    shield.fit(Log(observations, actions, costs))
+    decision = shield.filter(observation, action, threshold=0.2)
+
+and executes `decision.action` unless `decision.stopped`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import qmc
+
+from safexp import checkpoint
+from safexp.encoding import check_action_space, encode_actions, encode_observations
+from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.signals import Array, Observations, as_batch, batch_size
+
+Flags = NDArray[np.bool_]
+SafeAction = ArrayLike | Callable[[Observations], ArrayLike]
+
+LEARNED = "quantifier."
+"""What the names of a quantifier's arrays begin with in a file."""
+
+log = logging.getLogger("safexp")
+
+
+class Log(NamedTuple):
+    """Logged transitions, as the user has them.
+
+    `observations` and `actions` are batches of the environment's spaces (n, ...), `costs` (n,) or (n, K) what the
+    constraint reads at each step (for `Margin`: margins), `margins` (n,) signed distances if a quantifier models them.
+    """
+
+    observations: Observations
+    actions: NDArray[Any]
+    costs: NDArray[Any]
+    margins: NDArray[Any] | None = None
+
+
+class Decision(NamedTuple):
+    """What the shield says about one proposal.
+
+    `action` is the proposal itself or its replacement (`intervened`), or None where nothing is safe (`stopped`);
+    `upper_bound` bounds the cost of `action`, or of the proposal where nothing is safe.
+    """
+
+    action: Any
+    intervened: bool
+    stopped: bool
+    upper_bound: float | Array
+
+
+class Decisions(NamedTuple):
+    """`Decision`s for n states at once; the actions (n, ...) of stopped rows are the proposals and must not be run."""
+
+    actions: NDArray[Any]
+    intervened: Flags
+    stopped: Flags
+    upper_bounds: Array
+
+
+class Outlook(NamedTuple):
+    """The actions that n states offer: m candidates each, which of them are safe, and how uncertain they are.
+
+    Candidates (n, m, da) are encoded; `upper_bounds` (n, m, K) bound their K costs. `least_width` (n,) is the
+    smallest width of any candidate, min_a Γ(s, a); of several costs, the widest counts.
+    """
+
+    candidates: Array
+    safe: Flags
+    upper_bounds: Array
+    least_width: Array
+
+    @property
+    def viable(self) -> Flags:
+        """Which states (n,) have a safe action at all: A⁺ ≠ ∅."""
+        return np.asarray(self.safe.any(axis=1))
+
+
+class Shield:
+    """Keeps the actions with `min(1, mean + width) ≤ threshold` and replaces a proposal outside them.
+
+    Discrete actions are enumerated. In a box the proposal is tried first, then the nearest safe one of
+    `num_candidates` fixed actions: the corners, the centre, a low-discrepancy set, and the last safe action. Where
+    all thresholds are at least 1, the largest cost, everything is safe and the quantifier is not asked. A quantifier
+    that raises, or returns a NaN, a negative width or a wrong shape, certifies nothing; `failures` counts that.
+
+    Args:
+        quantifier: predicts the costs.
+        observation_space: what `observation`s are.
+        action_space: a bounded float Box, or Discrete.
+        num_candidates: size of the fixed set searched in a box.
+        levels: the only values that costs can take, for example (0, 1). Bounds are then rounded down to the largest
+            level that can occur, which is sound only if the quantifier bounds the realised cost.
+        safe_action: an action, or a function of the observations (n, ...), that the user vouches for in every
+            state; a row of NaN vouches for nothing there.
+    """
+
+    def __init__(
+        self,
+        quantifier: Quantifier,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        num_candidates: int = 64,
+        levels: Sequence[float] | None = None,
+        safe_action: SafeAction | None = None,
+    ) -> None:
+        if levels is not None and not quantifier.bounds_realised_cost:
+            raise ValueError(
+                f"levels={tuple(levels)} would round the bounds of {type(quantifier).__name__} down, but they hold for "
+                "the expected cost, not for the realised one; leave levels out or use a quantifier that bounds what "
+                "is observed."
+            )
+        self.quantifier = quantifier
+        self.observation_space = observation_space
+        self.action_space = check_action_space(action_space)
+        self.num_candidates = num_candidates
+        self.levels = None if levels is None else np.sort(np.asarray(levels, dtype=np.float64))
+        self.safe_action = safe_action
+        self.failures = 0
+        self._fixed = candidate_actions(self.action_space, num_candidates)
+
+    def fit(self, data: Log) -> None:
+        """Learn the costs from logged transitions alone."""
+        self.quantifier.fit(self.encode(data))
+
+    def encode(self, data: Log) -> Transitions:
+        """Logged transitions as the quantifier takes them; raises `ValueError` where they do not fit."""
+        transitions = Transitions(
+            encode_observations(self.observation_space, data.observations),
+            encode_actions(self.action_space, np.asarray(data.actions)),
+            np.asarray(data.costs, dtype=np.float64),
+            None if data.margins is None else np.asarray(data.margins, dtype=np.float64),
+        )
+        lengths = {name: len(part) for name, part in zip(Log._fields, transitions, strict=True) if part is not None}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"logged transitions have different lengths: {lengths}.")
+        costs = transitions.costs
+        if not np.all((costs >= 0) & (costs <= 1)):
+            raise ValueError(f"logged costs must lie in [0, 1], got values from {costs.min()} to {costs.max()}.")
+        return transitions
+
+    @classmethod
+    def load(
+        cls, path: str | Path, quantifier: Quantifier | None = None, safe_action: SafeAction | None = None
+    ) -> Self:
+        """The shield of a saved agent; a quantifier or a safe action that are functions must be given again."""
+        document, arrays = checkpoint.read(Path(path))
+        return cls.build(document["shield"], arrays, quantifier, safe_action)
+
+    @classmethod
+    def build(
+        cls,
+        document: checkpoint.Document,
+        arrays: checkpoint.Arrays,
+        quantifier: Quantifier | None = None,
+        safe_action: SafeAction | None = None,
+    ) -> Self:
+        """The shield that `describe` described."""
+        if safe_action is None and document["safe_action"] == "function":
+            raise checkpoint.CheckpointError(
+                "the file's shield has a function for its safe action, which a file cannot hold: load it with "
+                "safe_action=<the same function>."
+            )
+        if quantifier is None:
+            quantifier = checkpoint.build_quantifier(document["quantifier"])
+        quantifier.restore({name[len(LEARNED) :]: part for name, part in arrays.items() if name.startswith(LEARNED)})
+        return cls(
+            quantifier,
+            checkpoint.build_space(document["observation_space"]),
+            checkpoint.build_space(document["action_space"]),
+            document["num_candidates"],
+            document["levels"],
+            document["safe_action"] if safe_action is None else safe_action,
+        )
+
+    def describe(self) -> tuple[checkpoint.Document, checkpoint.Arrays]:
+        """The shield as JSON, and what its quantifier learned as arrays."""
+        safe_action = self.safe_action
+        given = None if safe_action is None else np.asarray(safe_action).tolist()
+        document = {
+            "quantifier": checkpoint.describe_quantifier(self.quantifier),
+            "observation_space": checkpoint.describe_space(self.observation_space),
+            "action_space": checkpoint.describe_space(self.action_space),
+            "num_candidates": self.num_candidates,
+            "levels": None if self.levels is None else self.levels.tolist(),
+            "safe_action": "function" if callable(safe_action) else given,
+        }
+        return document, {f"{LEARNED}{name}": part for name, part in self.quantifier.state().items()}
+
+    def filter(
+        self, observation: Any, action: Any, threshold: float | ArrayLike, last_safe: Any | None = None
+    ) -> Decision:
+        """Whether `action` may be run in this state, and what to run instead."""
+        outcome = self.filter_batch(
+            as_batch(observation),
+            np.asarray(action)[None],
+            np.asarray(threshold)[None],
+            last_safe=None if last_safe is None else np.asarray(last_safe)[None],
+        )
+        stopped, bound = bool(outcome.stopped[0]), outcome.upper_bounds[0]
+        return Decision(
+            None if stopped else outcome.actions[0],
+            bool(outcome.intervened[0]),
+            stopped,
+            float(bound) if np.ndim(bound) == 0 else bound,
+        )
+
+    def filter_batch(
+        self,
+        observations: Observations,
+        actions: NDArray[Any],
+        thresholds: ArrayLike,
+        outlook: Outlook | None = None,
+        preferences: Array | None = None,
+        last_safe: NDArray[Any] | None = None,
+    ) -> Decisions:
+        """`filter` for n states at once: one call of the quantifier, and one more if a proposal is unsafe.
+
+        Args:
+            observations: (n, ...)
+            actions: the proposals (n, ...)
+            thresholds: (n,) or (n, K)
+            outlook: what `outlook` said of these very states and thresholds, which saves the second call
+            preferences: scores (n, number of actions) of discrete actions; the best safe one replaces an unsafe
+                proposal. Without them it is the one with the smallest bound.
+            last_safe: the last safe actions (n, ...), rows of NaN for none
+        """
+        limits = self._limits(observations, thresholds)
+        proposals = encode_actions(self.action_space, actions)
+        if len(proposals) != len(limits):
+            raise ValueError(f"{len(proposals)} actions for {len(limits)} states: give one for each.")
+        rows = np.arange(len(limits))
+        if isinstance(self.action_space, spaces.Discrete):
+            outlook = outlook or self.outlook(observations, thresholds)
+            chosen = proposals.argmax(axis=1)
+            bounds, safe = outlook.upper_bounds[rows, chosen], outlook.safe[rows, chosen]
+        else:
+            bounds = self._bounds(observations, proposals[:, None], limits)[0][:, 0]
+            safe = (bounds <= limits).all(axis=1) & np.isfinite(proposals).all(axis=1)
+        intervened = stopped = np.zeros(len(limits), dtype=bool)
+        if not safe.all():
+            outlook = outlook or self.outlook(observations, thresholds, last_safe)
+            best = np.where(outlook.safe, self._ranking(outlook, proposals, preferences), np.inf).argmin(axis=1)
+            intervened, stopped = ~safe & outlook.viable, ~safe & ~outlook.viable
+            proposals = np.where(intervened[:, None], outlook.candidates[rows, best], proposals)
+            bounds = np.where(intervened[:, None], outlook.upper_bounds[rows, best], bounds)
+        return Decisions(self._decode(proposals), intervened, stopped, bounds.reshape(np.shape(thresholds)))
+
+    def outlook(
+        self, observations: Observations, thresholds: ArrayLike, last_safe: NDArray[Any] | None = None
+    ) -> Outlook:
+        """What n states offer under these thresholds, in one call of the quantifier or none."""
+        limits = self._limits(observations, thresholds)
+        n, fixed = len(limits), self._fixed
+        columns = [np.broadcast_to(fixed, (n, *fixed.shape))]
+        if isinstance(self.action_space, spaces.Box):
+            last = np.full((n, fixed.shape[1]), np.nan)
+            if last_safe is not None:
+                last = np.asarray(last_safe, dtype=np.float64).reshape(n, -1)
+            columns.append(np.where(np.isnan(last), fixed[0], last)[:, None])
+        vouched = self._vouched(observations)
+        if vouched is not None:
+            columns.append(np.nan_to_num(vouched)[:, None])
+        candidates = np.concatenate(columns, axis=1)
+        bounds, widths = self._bounds(observations, candidates, limits)
+        safe = np.all(bounds <= limits[:, None], axis=2)
+        if vouched is not None:
+            promised = ~np.isnan(vouched).any(axis=1)
+            bounds[promised, -1], safe[promised, -1] = 0.0, True
+        return Outlook(candidates, safe, bounds, widths.max(axis=2).min(axis=1))
+
+    def _ranking(self, outlook: Outlook, proposals: Array, preferences: Array | None) -> Array:
+        """How good a replacement each candidate (n, m) is: less is better."""
+        if preferences is not None:
+            return -np.asarray(preferences, dtype=np.float64)
+        largest_bound = outlook.upper_bounds.max(axis=2)
+        if isinstance(self.action_space, spaces.Discrete):
+            return largest_bound
+        span = np.maximum(self.action_space.high - self.action_space.low, np.finfo(np.float32).tiny).ravel()
+        distance = np.linalg.norm((outlook.candidates - proposals[:, None]) / span, axis=2)
+        return np.where(np.isnan(distance), largest_bound, distance)
+
+    def _bounds(self, observations: Observations, candidates: Array, limits: Array) -> tuple[Array, Array]:
+        """Upper bounds and widths (n, m, K) of the candidates' costs (n, m, da).
+
+        Where the thresholds allow everything the quantifier is not asked: bound 1, width infinite.
+        """
+        shape = (*candidates.shape[:2], limits.shape[1])
+        bounds, widths = np.ones(shape), np.full(shape, np.inf)
+        ask = (limits < 1.0).any(axis=1)
+        if ask.any():
+            states = encode_observations(self.observation_space, observations)
+            bounds[ask], widths[ask] = self._ask(states[ask], candidates[ask], limits.shape[1])
+        return bounds, widths
+
+    def _ask(self, states: Array, candidates: Array, num_costs: int) -> tuple[Array, Array]:
+        shape = (*candidates.shape[:2], num_costs)
+        try:
+            mean, width = (np.asarray(part, dtype=np.float64) for part in self.quantifier.predict(states, candidates))
+            expected = shape if num_costs > 1 else shape[:2]
+            if {mean.shape, width.shape} != {expected}:
+                raise ValueError(f"mean and width have shapes {mean.shape} and {width.shape}, expected {expected}")
+            mean, width = mean.reshape(shape), width.reshape(shape)
+        except Exception as error:  # whatever went wrong, nothing was certified
+            self._failed(f"{type(error).__name__}: {error}")
+            return np.full(shape, np.inf), np.full(shape, np.inf)
+        usable = np.isfinite(mean) & (width >= 0)
+        if not usable.all():
+            self._failed(f"{int((~usable).sum())} of {usable.size} predictions are NaN or have a negative width")
+        bounds = np.clip(np.where(usable, mean, 0.0) + np.where(usable, width, np.inf), 0.0, 1.0)
+        if self.levels is not None:
+            bounds = self.levels[np.maximum(np.searchsorted(self.levels, bounds, side="right") - 1, 0)]
+        return np.where(usable, bounds, np.inf), np.where(usable, width, np.inf)
+
+    def _failed(self, reason: str) -> None:
+        self.failures += 1
+        level = logging.WARNING if self.failures == 1 else logging.DEBUG
+        log.log(level, "%s certified nothing: %s", type(self.quantifier).__name__, reason)
+
+    def _vouched(self, observations: Observations) -> Array | None:
+        """The user's safe actions, encoded (n, da), NaN where there is no promise."""
+        if self.safe_action is None:
+            return None
+        n = batch_size(observations)
+        given = self.safe_action(observations) if callable(self.safe_action) else self.safe_action
+        actions = np.asarray(given, dtype=np.float64)
+        single = self.action_space.shape or ()
+        if actions.shape == single:
+            actions = np.broadcast_to(actions, (n, *single))
+        if actions.shape != (n, *single):
+            raise ValueError(
+                f"safe_action has shape {actions.shape}, expected {single} or {(n, *single)} for {n} states."
+            )
+        promised = ~np.isnan(actions).reshape(n, -1).any(axis=1)
+        encoded = np.full((n, self._fixed.shape[1]), np.nan)
+        if promised.any():
+            encoded[promised] = encode_actions(self.action_space, actions[promised])
+        return encoded
+
+    def _limits(self, observations: Observations, thresholds: ArrayLike) -> Array:
+        """The thresholds as (n, K)."""
+        n, limits = batch_size(observations), np.asarray(thresholds, dtype=np.float64)
+        if limits.ndim not in (1, 2) or len(limits) != n:
+            raise ValueError(f"thresholds have shape {limits.shape}, expected ({n},) or, for K costs, ({n}, K).")
+        if np.isnan(limits).any():
+            raise ValueError(f"a threshold is NaN: {limits}; without one nothing can be certified.")
+        return limits.reshape(n, -1)
+
+    def _decode(self, encoded: Array) -> NDArray[Any]:
+        if isinstance(self.action_space, spaces.Discrete):
+            return encoded.argmax(axis=1) + self.action_space.start
+        return encoded.reshape(len(encoded), *self.action_space.shape).astype(self.action_space.dtype)
+
+
+def candidate_actions(space: spaces.Box | spaces.Discrete, count: int) -> Array:
+    """The fixed set (m, da) that is searched: all discrete actions; of a box the centre, corners and a spread.
+
+    The corners are taken while they fill at most half of the set, otherwise the two ends of every axis; a
+    scrambled Halton sequence with a fixed seed fills the rest.
+    """
+    if isinstance(space, spaces.Discrete):
+        return np.eye(int(space.n))
+    dimension = int(np.prod(space.shape))
+    if count < 1:
+        raise ValueError(f"num_candidates={count} must be at least 1.")
+    centre = np.full((1, dimension), 0.5)
+    if 2**dimension <= count // 2:
+        ends = np.stack(np.meshgrid(*[[0.0, 1.0]] * dimension), axis=-1).reshape(-1, dimension)
+    else:
+        ends = np.concatenate([np.where(np.eye(dimension) > 0, end, 0.5) for end in (0.0, 1.0)])
+    spread = qmc.Halton(dimension, scramble=True, rng=0).random(max(count - 1 - len(ends), 0))
+    unit = np.concatenate([centre, ends, spread])[:count]
+    low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
+    # What is certified must be what is run: round to the space's own precision first.
+    return (low + unit * (high - low)).astype(space.dtype).astype(np.float64)

@@ -1,0 +1,79 @@
+"""How a constraint reads what a vector step brought: from the infos, or from the user's functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Observations = Any  # an array (n, ...) or a dict of such arrays
+CostSource = str | Callable[[Observations, NDArray[Any], Observations], ArrayLike]
+StatePredicate = Callable[[Observations], ArrayLike]
+
+
+class Step(NamedTuple):
+    """One vector step, as a constraint reads its signal from it.
+
+    `info(key)` is that entry of the environments' infos as an array (n,).
+    """
+
+    observations: Observations
+    actions: NDArray[Any]
+    next_observations: Observations
+    info: Callable[[str], NDArray[Any]]
+
+
+def batch_size(observations: Observations) -> int:
+    """How many observations a batch, which may be a dict of arrays, holds."""
+    first = next(iter(observations.values())) if isinstance(observations, dict) else observations
+    return len(first)
+
+
+def as_batch(observation: Any) -> Observations:
+    """One observation as a batch of one."""
+    if isinstance(observation, dict):
+        return {key: np.asarray(part)[None] for key, part in observation.items()}
+    return np.asarray(observation)[None]
+
+
+def read_cost(source: CostSource, cost_max: float, step: Step) -> Array:
+    """The costs (n,) of a step from its infos or from the user's function, in the user's units."""
+    if callable(source):
+        costs = np.asarray(source(step.observations, step.actions, step.next_observations), dtype=np.float64)
+        expected = (batch_size(step.observations),)
+        if costs.shape != expected:
+            raise ValueError(
+                f"the cost function returned shape {costs.shape}, expected {expected}: it is given the "
+                "observations, actions and next observations of all environments and returns one cost for each."
+            )
+        name = "the cost function"
+    else:
+        costs = np.asarray(step.info(source), dtype=np.float64)
+        name = f"info[{source!r}]"
+    refuse(
+        ~((costs >= 0) & (costs <= cost_max)),
+        costs,
+        f"{name} must lie in [0, {cost_max:g}]; give the constraint cost_max=<largest cost> if costs have other units",
+    )
+    return costs
+
+
+def indicator(unsafe: StatePredicate, observations: Observations) -> Array:
+    """1 where the user's predicate says unsafe, else 0, (n,)."""
+    flags = np.asarray(unsafe(observations))
+    if flags.shape != (batch_size(observations),) or flags.dtype != np.bool_:
+        raise ValueError(
+            f"unsafe(observations) returned {flags.dtype} of shape {flags.shape}, expected bool of shape "
+            f"({batch_size(observations)},): it is given all environments' observations at once."
+        )
+    return flags.astype(np.float64)
+
+
+def refuse(bad: NDArray[np.bool_], values: Array, rule: str) -> None:
+    """Raise `ValueError` naming the first bad value and its environment."""
+    if np.any(bad):
+        index = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"environment {index} gave {values[index]!r}: {rule}.")

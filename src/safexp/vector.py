@@ -1,0 +1,244 @@
+"""Any environment as a Stable-Baselines3 `VecEnv`: Gymnasium's `Env` and `VectorEnv`, or a `VecEnv` itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn, cast
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecFrameStack, VecNormalize
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
+
+from safexp.signals import Observations
+
+Infos = list[dict[str, Any]]
+AnyWrapper = gym.Wrapper[Any, Any, Any, Any]
+
+
+def as_vec_env(env: Any) -> VecEnv:
+    """The same environment, or environments, behind SB3's interface with same-step resets."""
+    if isinstance(env, VecEnv):
+        return check_wrappers(env)
+    if isinstance(env, VectorEnv):
+        return BatchedVecEnv(env)
+    if isinstance(env, str):
+        raise TypeError(f"got the name {env!r}, expected a live environment: gymnasium.make({env!r}).")
+    if not (hasattr(env, "step") and hasattr(env, "reset") and hasattr(env, "action_space")):
+        raise TypeError(f"got a {type(env).__name__}, expected a Gymnasium Env or VectorEnv, or an SB3 VecEnv.")
+    return DummyVecEnv([lambda: CostInInfo(env)])
+
+
+def check_wrappers(env: VecEnv) -> VecEnv:
+    """The environment itself, unless a wrapper around it would hide what the shield must see."""
+    layer: Any = env
+    while layer is not None:
+        if isinstance(layer, VecNormalize) and layer.norm_reward:
+            raise ValueError(
+                "VecNormalize(norm_reward=True) would squash the penalty of an emergency stop: wrap the "
+                "environment with norm_reward=False, or scale rewards in the environment."
+            )
+        if isinstance(layer, VecNormalize | VecFrameStack):
+            raise ValueError(
+                f"{type(layer).__name__} hides the raw observation from the shield: give the environment inside it, "
+                "and normalise or stack within the environments (gymnasium.wrappers) instead."
+            )
+        layer = getattr(layer, "venv", None)
+    return env
+
+
+def info_column(venv: VecEnv, infos: Infos, key: str) -> NDArray[Any]:
+    """One entry of all infos of a step, as an array (n,)."""
+    if isinstance(venv, BatchedVecEnv) and key in venv.columns:
+        return venv.columns[key]
+    missing = [i for i, info in enumerate(infos) if key not in info]
+    if missing:
+        raise KeyError(
+            f"environment {missing[0]} gave no info[{key!r}] (it has {sorted(infos[missing[0]])}): put it into the "
+            "info of every step, or give the constraint cost=<function of observations, actions, next observations>."
+        )
+    return np.array([info[key] for info in infos], dtype=np.float64)
+
+
+def reset_some(venv: VecEnv, environments: NDArray[np.bool_], observations: Observations) -> Observations:
+    """Reset just these environments; returns the batch of observations with their rows replaced."""
+    indices = np.flatnonzero(environments).tolist()
+    if isinstance(venv.unwrapped, BatchedVecEnv):
+        fresh = venv.unwrapped.reset_some(environments)
+        rows: Sequence[Any] = [take(fresh, i) for i in indices]
+    else:
+        rows = [observation for observation, _ in venv.env_method("reset", indices=indices)]
+    return put(observations, indices, rows)
+
+
+def take(observations: Observations, index: Any) -> Any:
+    """One observation, or some, out of a batch."""
+    if isinstance(observations, dict):
+        return {key: part[index] for key, part in observations.items()}
+    return observations[index]
+
+
+def put(observations: Observations, indices: Sequence[int], rows: Sequence[Any]) -> Observations:
+    """A copy of the batch with these rows replaced."""
+    if isinstance(observations, dict):
+        return {key: put(part, indices, [row[key] for row in rows]) for key, part in observations.items()}
+    batch = observations.copy()
+    for index, row in zip(indices, rows, strict=True):
+        batch[index] = row
+    return batch
+
+
+class CostInInfo(gym.Env[Any, Any]):
+    """Any object with `reset` and `step`, whose step may return the cost as a third of six values."""
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        self.observation_space = env.observation_space
+        self.action_space = env.action_space
+        self.render_mode = getattr(env, "render_mode", None)
+        self.metadata = getattr(env, "metadata", {})
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        return cast("tuple[Any, dict[str, Any]]", self.env.reset(seed=seed, options=options))
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        result = self.env.step(action)
+        if len(result) == 6:
+            observation, reward, cost, terminated, truncated, info = result
+            return observation, reward, terminated, truncated, {**info, "cost": cost}
+        return cast("tuple[Any, Any, bool, bool, dict[str, Any]]", result)
+
+    def render(self) -> Any:
+        return self.env.render()
+
+    def close(self) -> None:
+        self.env.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "env":
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+
+class BatchedVecEnv(VecEnv):
+    """A Gymnasium `VectorEnv` as a `VecEnv`, with the infos of the last step kept as arrays in `columns`."""
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
+        self.envs = envs
+        self.columns: dict[str, NDArray[Any]] = {}
+        self._same_step = envs.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP
+        self._actions: NDArray[Any] = np.empty(0)
+        super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
+
+    def reset(self) -> VecEnvObs:
+        options = self._options[0] or None
+        observations, _ = self.envs.reset(seed=self._seeds[0], options=options)
+        self._reset_seeds()
+        self._reset_options()
+        return cast(VecEnvObs, observations)
+
+    def reset_some(self, environments: NDArray[np.bool_]) -> Observations:
+        """Reset just these environments; returns all observations."""
+        observations, _ = self.envs.reset(options={"reset_mask": environments})
+        return observations
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        self._actions = actions
+
+    def step_wait(self) -> VecEnvStepReturn:
+        observations, rewards, terminated, truncated, batch = self.envs.step(self._actions)
+        dones = terminated | truncated
+        finished: list[int] = np.flatnonzero(dones).tolist()
+        if self._same_step:
+            final = {i: batch["final_obs"][i] for i in finished}
+            self.columns = _columns(batch, batch.get("final_info", {}), dones)
+        else:
+            final = {i: _copy(take(observations, i)) for i in finished}
+            self.columns = _columns(batch, {}, dones)
+            if finished:
+                observations = self.reset_some(dones)
+        names = list(self.columns)
+        infos: Infos = [
+            dict(zip(names, values, strict=True)) for values in zip(*self.columns.values(), strict=True)
+        ] or [{} for _ in range(self.num_envs)]
+        for i in finished:
+            infos[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
+            infos[i]["terminal_observation"] = final[i]
+        return observations, np.asarray(rewards), dones, infos
+
+    def close(self) -> None:
+        self.envs.close()
+
+    def get_images(self) -> Sequence[NDArray[Any] | None]:
+        return cast("Sequence[NDArray[Any] | None]", self.envs.render())
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        return [getattr(self.envs, attr_name) for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        setattr(self.envs, attr_name, value)
+
+    def env_method(self, method_name: str, *args: Any, indices: VecEnvIndices = None, **named: Any) -> list[Any]:
+        return list(getattr(self.envs, method_name)(*args, **named))
+
+    def env_is_wrapped(self, wrapper_class: type[AnyWrapper], indices: VecEnvIndices = None) -> list[bool]:
+        return [False for _ in self._get_indices(indices)]
+
+
+class NoEnvironments(VecEnv):
+    """Stands in where an agent is loaded to be used and not to learn: it has spaces and cannot step."""
+
+    def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+        super().__init__(1, observation_space, action_space)
+
+    def _refuse(self) -> NoReturn:
+        raise RuntimeError("the agent was loaded without environments: load it with env=... to go on learning.")
+
+    def reset(self) -> VecEnvObs:
+        self._refuse()
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        self._refuse()
+
+    def step_wait(self) -> VecEnvStepReturn:
+        self._refuse()
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        return [None]
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        self._refuse()
+
+    def env_method(self, method_name: str, *args: Any, indices: VecEnvIndices = None, **named: Any) -> list[Any]:
+        self._refuse()
+
+    def env_is_wrapped(self, wrapper_class: type[AnyWrapper], indices: VecEnvIndices = None) -> list[bool]:
+        return [False]
+
+
+def _columns(batch: dict[str, Any], final: dict[str, Any], dones: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+    """The entries that every environment gave for its step; those of a finished one are in its final info."""
+    columns = {}
+    for key, values in (batch | final).items():
+        if key.startswith("_") or key == "final_obs" or not isinstance(values, np.ndarray):
+            continue
+        given = np.broadcast_to(batch.get(f"_{key}", key in batch), dones.shape)
+        if final:
+            given = np.where(dones, final.get(f"_{key}", key in final), given)
+        if given.all():
+            both = key in batch and key in final
+            mask = dones.reshape(-1, *[1] * (values.ndim - 1))
+            columns[key] = np.where(mask, values, batch[key]) if both else values
+    return columns
+
+
+def _copy(observation: Any) -> Any:
+    if isinstance(observation, dict):
+        return {key: np.copy(part) for key, part in observation.items()}
+    return np.copy(observation)

@@ -1,0 +1,300 @@
+"""Algorithm 1, lines 3-12: the shield between a learner and its environments."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
+
+from safexp.constraints import Constraint
+from safexp.encoding import encode_actions, encode_observations
+from safexp.episodes import Recorder
+from safexp.penalty import Penalty
+from safexp.quantifiers.base import Transitions
+from safexp.shield import Decisions, Outlook, Shield
+from safexp.signals import Array, Observations, Step
+from safexp.vector import Infos, info_column, put, reset_some, take
+
+Flags = NDArray[np.bool_]
+
+MAX_STARTS = 100
+"""How many uncertifiable first states in a row are reset before giving up."""
+
+ADVICE = (
+    "nothing can be certified in the first state. Give seed_data=Log(...) of safe transitions from there, "
+    "safe_action=<an action that is safe there>, or a constraint or quantifier that allows one."
+)
+
+MAX_RECENT_STEPS = 100_000
+"""How many environment steps are kept for the quantifier if nobody takes them; the oldest go first."""
+
+log = logging.getLogger("safexp")
+
+
+class NothingSafeError(RuntimeError):
+    """No action can be certified in any first state."""
+
+
+class StepRecord(NamedTuple):
+    """What the last step of n environments really was, for the replay buffer."""
+
+    executed: NDArray[Any]
+    rewards: Array
+    next_thresholds: Array
+    stopped: Flags
+
+
+class Guard(VecEnvWrapper):
+    """Runs only certified actions and stops an episode *before* its next action could break the constraint.
+
+    The learner sees ordinary environments: a stop is `terminated`, and the transition that led to it is paid the
+    penalty. Its observation gets the threshold b_h, scaled to at most 1, where the constraint remembers the past; the
+    shield and the quantifier always see the raw observation. `info["shield"]` tells what was done at a step: the
+    executed `action`, the `threshold` it was certified under, whether the shield `intervened` or `stopped`.
+
+    The quantifier is asked at most twice in a vector step (about the proposals; about what the next states offer),
+    once more about the fresh first states if an episode was stopped, and never where the thresholds allow everything.
+
+    Args:
+        venv: the environments.
+        constraint: turns costs into thresholds.
+        shield: certifies actions.
+        penalty: the reward of a transition that leads to a stop, or None to leave it as it was.
+        shielding: False runs every proposal and never stops: the bare learner, with the same records.
+        show_threshold: append the threshold to the observation; by default where the constraint says so.
+    """
+
+    def __init__(
+        self,
+        venv: VecEnv,
+        constraint: Constraint,
+        shield: Shield,
+        penalty: Penalty | None,
+        shielding: bool = True,
+        show_threshold: bool | None = None,
+    ) -> None:
+        self.constraint = constraint
+        self.shield = shield
+        self.penalty = penalty
+        self.shielding = shielding
+        self.show_threshold = constraint.in_observation if show_threshold is None else show_threshold
+        self.recorder = Recorder(constraint, venv.num_envs)
+        self.preferences: Callable[[Observations], Array] | None = None
+        self.last: StepRecord
+        n = venv.num_envs
+        self._raw: Observations = None
+        self._states: Array = np.empty((n, 0))
+        self._memory = np.zeros((n, constraint.memory))
+        self._thresholds: Array = np.empty(0)
+        self._outlook: Outlook | None = None
+        self._decisions: Decisions
+        self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)
+        self._stopped_at_start = 0
+        self._recent: deque[tuple[Array, NDArray[Any], Array]] = deque(maxlen=max(MAX_RECENT_STEPS // n, 1))
+        super().__init__(venv, observation_space=self._space(venv.observation_space))
+
+    # The environments, as the learner sees them
+
+    def reset(self) -> Observations:
+        everywhere = np.ones(self.num_envs, dtype=bool)
+        self._enter(self.venv.reset(), everywhere)
+        if self.shielding:
+            self._look(everywhere)
+        if not self._viable.any():
+            raise NothingSafeError(ADVICE)
+        self._open(everywhere)
+        self._restart(~self._viable)
+        return self.observations
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        if self._outlook is None:
+            nothing = np.zeros(self.num_envs, dtype=bool)
+            self._decisions = Decisions(actions, nothing, nothing, np.ones_like(self._thresholds))
+        else:
+            preferences = None if self.preferences is None else self.preferences(self.observations)
+            self._decisions = self.shield.filter_batch(self._raw, actions, self._thresholds, self._outlook, preferences)
+            if self._decisions.stopped.any():
+                raise NothingSafeError("the shield lost its certificate between two steps; nothing was executed.")
+        self.venv.step_async(self._decisions.actions)
+
+    def step_wait(self) -> VecEnvStepReturn:
+        observations, rewards, dones, infos = self.venv.step_wait()
+        rewards = np.asarray(rewards, dtype=np.float64)
+        executed, intervened, _, upper_bounds = self._decisions
+        thresholds = self._thresholds
+        finished = np.flatnonzero(dones)
+        next_raw = put(observations, finished.tolist(), [infos[i]["terminal_observation"] for i in finished])
+
+        # Lines 4 and 5: the cost, in the user's units and scaled, and the threshold of the next step.
+        step = Step(self._raw, executed, next_raw, lambda key: info_column(self.venv, infos, key))
+        signals = self.constraint.signal(step)
+        costs = self.constraint.normalise(signals)
+        self._recent.append((self._states, executed, costs))
+        self._last_safe[:] = executed
+        self._memory = self.constraint.update(self._memory, costs, upper_bounds)
+        next_thresholds = self.constraint.threshold(self._memory)
+
+        # Line 6: does the next state offer a safe action? Where an episode is over, the next one's first state?
+        self._enter(observations, dones)
+        if self.shielding:
+            self._look(np.ones_like(dones))
+        stopped = ~dones & ~self._viable
+        ended = dones | stopped
+        penalised = rewards.copy()
+        if self.penalty is not None and self._outlook is not None:
+            penalised[stopped] = self.penalty(self._outlook.least_width[stopped])  # line 7
+        self.last = StepRecord(executed, rewards, next_thresholds, stopped)
+        self.recorder.step(rewards, penalised, signals, intervened)
+        self.recorder.end(ended, stopped)
+        self._describe(infos, thresholds, next_raw, ended)
+
+        self._open(dones)
+        self._restart(~self._viable)  # line 9
+        return self.observations, penalised.astype(np.float32), ended, infos
+
+    @property
+    def observations(self) -> Observations:
+        """The current observations, as the learner sees them."""
+        return self.shown(self._raw, self._thresholds)
+
+    def shown(self, observations: Observations, thresholds: Array) -> Observations:
+        """Raw observations with their thresholds (n,) or (n, K), scaled to [0, 1], where the learner sees them."""
+        if not self.show_threshold:
+            return observations
+        scaled = np.clip(thresholds / self.constraint.largest_threshold, 0.0, 1.0).reshape(len(thresholds), -1)
+        if isinstance(self.observation_space, spaces.Dict):
+            parts = observations if isinstance(observations, dict) else {"observation": observations}
+            return {**parts, "threshold": scaled.astype(np.float32)}
+        return np.concatenate([observations, scaled.astype(observations.dtype)], axis=1)
+
+    def raw(self, observations: Observations) -> Observations:
+        """What the learner sees, without the thresholds."""
+        if not self.show_threshold:
+            return observations
+        if isinstance(self.venv.observation_space, spaces.Dict):
+            return {key: part for key, part in observations.items() if key != "threshold"}
+        if isinstance(observations, dict):
+            return observations["observation"]
+        return observations[:, : self.venv.observation_space.shape[0]]  # type: ignore[index]
+
+    # Between epochs
+
+    def harvest(self) -> Transitions | None:
+        """The executed transitions since the last harvest, for the quantifier."""
+        if not self._recent:
+            return None
+        states, actions, costs = (np.concatenate(parts) for parts in zip(*self._recent, strict=True))
+        self._recent.clear()
+        return Transitions(states, encode_actions(self.shield.action_space, actions), costs)
+
+    def recheck(self) -> Flags:
+        """Ask a quantifier that has changed about the current states; stops the episodes it no longer certifies."""
+        if self._outlook is not None:
+            self._look(np.ones(self.num_envs, dtype=bool))
+        stopped = ~self._viable
+        self.recorder.end(stopped, stopped)
+        self._restart(stopped)
+        return stopped
+
+    # Discrete actions, for learners that can mask them
+
+    def action_masks(self) -> Flags:
+        """A⁺ of the current states, (n, number of actions)."""
+        assert isinstance(self.action_space, spaces.Discrete)
+        count = int(self.action_space.n)
+        return np.ones((self.num_envs, count), dtype=bool) if self._outlook is None else self._outlook.safe[:, :count]
+
+    def has_attr(self, attr_name: str) -> bool:
+        if attr_name == "action_masks":
+            return isinstance(self.action_space, spaces.Discrete)
+        return super().has_attr(attr_name)
+
+    def env_method(self, method_name: str, *args: Any, indices: VecEnvIndices = None, **named: Any) -> list[Any]:
+        if method_name == "action_masks":
+            return list(self.action_masks())
+        return super().env_method(method_name, *args, indices=indices, **named)
+
+    # Inside
+
+    @property
+    def _viable(self) -> Flags:
+        return np.ones(self.num_envs, dtype=bool) if self._outlook is None else self._outlook.viable
+
+    def _enter(self, observations: Observations, fresh: Flags) -> None:
+        """Arrive at these observations, which are first states where `fresh`."""
+        self._raw = observations
+        self._states = encode_observations(self.venv.observation_space, observations)
+        self._last_safe[fresh] = np.nan
+        if fresh.any():
+            self._memory[fresh] = self.constraint.start(take(observations, fresh))
+        self._thresholds = self.constraint.threshold(self._memory)
+
+    def _look(self, rows: Flags) -> None:
+        """Ask what the current states of these environments offer."""
+        last_safe = None if isinstance(self.action_space, spaces.Discrete) else self._last_safe[rows]
+        offers = self.shield.outlook(take(self._raw, rows), self._thresholds[rows], last_safe)
+        if self._outlook is None or rows.all():
+            self._outlook = offers
+        else:
+            for old, new in zip(self._outlook, offers, strict=True):
+                old[rows] = new
+
+    def _open(self, fresh: Flags) -> None:
+        """Begin episodes here; one whose first state offers no safe action (A⁺₁ = ∅) ends at once, and is counted."""
+        self.recorder.begin(fresh, self._raw)
+        unviable = fresh & ~self._viable
+        self.recorder.end(unviable, unviable)
+        if unviable.any():
+            level = logging.DEBUG if self._stopped_at_start else logging.WARNING
+            log.log(level, "no action can be certified in some first states: their episodes are stopped there")
+            self._stopped_at_start += int(unviable.sum())
+
+    def _restart(self, rows: Flags) -> None:
+        """Reset these environments until their first states offer a safe action."""
+        for _ in range(MAX_STARTS):
+            if not rows.any():
+                return
+            self._enter(reset_some(self.venv, rows, self._raw), rows)
+            self._look(rows)
+            self._open(rows)
+            rows = rows & ~self._viable
+        raise NothingSafeError(f"{MAX_STARTS} first states in a row offered no safe action. {ADVICE}")
+
+    def _describe(self, infos: Infos, thresholds: Array, next_raw: Observations, ended: Flags) -> None:
+        """Fill in the infos of a step: what the shield did, and what SB3 wants to know of an episode's end."""
+        executed, intervened, _, _ = self._decisions
+        stopped = self.last.stopped
+        for i, info in enumerate(infos):
+            info["shield"] = {
+                "action": executed[i],
+                "threshold": thresholds[i],
+                "intervened": bool(intervened[i]),
+                "stopped": bool(stopped[i]),
+            }
+        finished: list[int] = np.flatnonzero(ended).tolist()
+        if finished:
+            terminal = self.shown(take(next_raw, finished), self.last.next_thresholds[finished])
+        for row, i in enumerate(finished):
+            episode = self.recorder.episodes[row - len(finished)]
+            infos[i]["terminal_observation"] = take(terminal, row)
+            infos[i]["TimeLimit.truncated"] = infos[i].get("TimeLimit.truncated", False) and not stopped[i]
+            infos[i]["episode"] = {"r": episode.true_return, "l": episode.length, "t": 0.0}
+
+    def _space(self, raw: spaces.Space[Any]) -> spaces.Space[Any]:
+        """The observation space with the thresholds in it."""
+        if not self.show_threshold:
+            return raw
+        count = int(np.size(self.constraint.largest_threshold))
+        threshold = spaces.Box(0.0, 1.0, (count,), np.float32)
+        if isinstance(raw, spaces.Box) and len(raw.shape) == 1:
+            low, high = np.append(raw.low, threshold.low), np.append(raw.high, threshold.high)
+            return spaces.Box(low.astype(raw.dtype), high.astype(raw.dtype), dtype=raw.dtype.type)
+        parts = raw.spaces if isinstance(raw, spaces.Dict) else {"observation": raw}
+        return spaces.Dict({**parts, "threshold": threshold})

@@ -1,0 +1,175 @@
+"""Thresholds by hand, states per environment, and the errors of bad settings and bad signals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from safexp import AllOf, Budget, Instantaneous, JointChance, Margin, Schedule, StateVisits
+from safexp.constraints import TOLERANCE
+from safexp.signals import Step
+
+OBSERVATIONS = np.array([[0.0], [2.0]])
+
+
+def unsafe(observations):
+    return observations[:, 0] > 1
+
+
+def step(next_observations=OBSERVATIONS, **columns):
+    actions = np.zeros((len(OBSERVATIONS), 1))
+    return Step(OBSERVATIONS, actions, next_observations, lambda key: np.array(columns[key]))
+
+
+def thresholds(constraint, costs, bounds=None, observations=OBSERVATIONS):
+    """The thresholds before each of these costs (T, n) and after the last."""
+    state = constraint.start(observations)
+    found = [constraint.threshold(state)]
+    for row, cost in enumerate(np.asarray(costs, dtype=float)):
+        state = constraint.update(state, cost, cost if bounds is None else np.asarray(bounds[row], dtype=float))
+        found.append(constraint.threshold(state))
+    return np.array(found)
+
+
+def test_instantaneous_threshold_never_moves():
+    found = thresholds(Instantaneous(0.3), [[0.1, 0.2], [0.3, 0.0]])
+    np.testing.assert_allclose(found, 0.3, atol=2 * TOLERANCE)
+
+
+def test_budget_is_what_remains():
+    found = thresholds(Budget(2.0), [[0.5, 1.0], [0.25, 1.0]])
+    np.testing.assert_allclose(found, [[2.0, 2.0], [1.5, 1.0], [1.25, 0.0]], atol=2 * TOLERANCE)
+
+
+def test_discounted_budget_follows_the_eta_recursion():
+    discount, costs = 0.9, np.array([0.5, 0.2, 0.9, 0.0, 0.3])
+    eta = [2.0]
+    for cost in costs:
+        eta.append((eta[-1] - cost) / discount)
+    found = thresholds(Budget(2.0, discount), np.stack([costs, costs], axis=1))
+    np.testing.assert_allclose(found[:, 0], eta, rtol=1e-8)
+
+
+def test_schedule_is_read_step_by_step_and_its_end_holds():
+    np.testing.assert_allclose(
+        thresholds(Schedule([0.1, 0.5]), np.zeros((3, 2)))[:, 0], [0.1, 0.5, 0.5, 0.5], atol=1e-8
+    )
+    asked = []
+
+    def limits(steps):
+        asked.append(steps.max())
+        return 1.0 / (1.0 + steps)
+
+    np.testing.assert_allclose(thresholds(Schedule(limits), np.zeros((2, 2)))[:, 1], [1.0, 0.5, 1 / 3], atol=1e-8)
+    assert asked == [0, 1, 2]
+
+
+def test_state_visits_charge_the_action_that_leads_there_and_the_first_state():
+    constraint = StateVisits(2.0, unsafe=unsafe, discount=0.5)
+    np.testing.assert_array_equal(constraint.first_signal(OBSERVATIONS), [0.0, 1.0])
+    np.testing.assert_array_equal(constraint.signal(step(np.array([[3.0], [0.0]]))), [1.0, 0.0])
+    # The first state has weight 1, the state that the first action leads to has weight γ.
+    np.testing.assert_allclose(constraint.threshold(constraint.start(OBSERVATIONS)), [4.0, 2.0], atol=1e-8)
+    assert not constraint.violated(np.array(1.0), np.array([1.0, 1.0]))
+    assert StateVisits(1.7, unsafe, 0.5).violated(np.array(1.0), np.array([1.0, 1.0]))
+
+
+def test_joint_chance_spends_the_bound_and_not_what_happened():
+    found = thresholds(JointChance(0.3, unsafe), costs=[[1.0, 0.0]], bounds=[[0.1, 0.2]])
+    np.testing.assert_allclose(found, [[0.3, -0.7], [0.2, -0.9]], atol=1e-8)
+
+
+def test_margin_becomes_a_cost_with_threshold_one_half():
+    constraint = Margin(scale=2.0)
+    margins = constraint.signal(step(margin=[-1.0, 3.0]))
+    np.testing.assert_allclose(constraint.normalise(margins), [0.75, 0.0])
+    np.testing.assert_allclose(constraint.true_cost(margins), [1.0, 0.0])
+    assert constraint.violated(np.array(0.0), margins)
+    assert not constraint.violated(np.array(0.0), np.array([0.0, 0.1]))
+
+
+def test_cost_max_scales_physical_units():
+    constraint = Budget(20.0, cost_max=5.0)
+    costs = constraint.normalise(constraint.signal(step(cost=[5.0, 1.0])))
+    np.testing.assert_allclose(costs, [1.0, 0.2])
+    np.testing.assert_allclose(thresholds(constraint, [costs])[1], [3.0, 3.8], atol=1e-8)
+    assert not constraint.violated(np.array(0.0), np.array([5.0] * 4))
+    assert constraint.violated(np.array(0.0), np.array([5.0] * 4 + [0.1]))
+
+
+def test_all_of_has_an_axis_for_each_cost():
+    constraint = AllOf(Budget(2.0), Instantaneous(0.5, cost="speed"), JointChance(0.3, unsafe))
+    signals = constraint.signal(step(np.zeros((2, 1)), cost=[1.0, 0.5], speed=[0.1, 0.2]))
+    np.testing.assert_allclose(signals, [[1.0, 0.1, 0.0], [0.5, 0.2, 0.0]])
+    state = constraint.start(np.zeros((2, 1)))
+    state = constraint.update(state, constraint.normalise(signals), np.full((2, 3), 0.1))
+    np.testing.assert_allclose(constraint.threshold(state), [[1.0, 0.5, 0.2], [1.5, 0.5, 0.2]], atol=1e-8)
+    assert constraint.violated(np.zeros(3), np.array([[0.0, 0.6, 0.0]]))
+    assert not constraint.violated(np.zeros(3), np.array([[1.0, 0.5, 0.0], [1.0, 0.5, 0.0]]))
+
+
+def test_a_cost_function_sees_the_whole_step():
+    seen = []
+
+    def cost(observations, actions, next_observations):
+        seen.append((observations, actions, next_observations))
+        return np.abs(next_observations[:, 0] - observations[:, 0]) / 10
+
+    found = Budget(1.0, cost=cost).signal(step(np.array([[1.0], [0.0]])))
+    np.testing.assert_allclose(found, [0.1, 0.2])
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Budget(-1.0), r"Budget\(limit=-1.0\) must be finite and at least 0"),
+        (lambda: Budget(float("nan")), "must be finite"),
+        (lambda: Budget(1.0, discount=1.2), r"Budget\(discount=1.2\) must lie in \(0, 1\]"),
+        (lambda: Budget(1.0, cost_max=0.0), r"Budget\(cost_max=0.0\) must be finite and above 0"),
+        (lambda: Instantaneous(-0.1), r"Instantaneous\(limit=-0.1\)"),
+        (lambda: Schedule([]), "needs finite limits of shape"),
+        (lambda: Schedule([[0.1]]), "needs finite limits of shape"),
+        (lambda: StateVisits(1.0, unsafe=3), "must be a function of the observations"),
+        (lambda: JointChance(1.5, unsafe), "not a probability"),
+        (lambda: Margin(scale=-1.0), r"Margin\(scale=-1.0\)"),
+        (lambda: AllOf(), "one or more simple constraints"),
+    ],
+)
+def test_bad_settings_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("constraint", "columns", "message"),
+    [
+        (
+            Budget(1.0),
+            {"cost": [0.2, 1.5]},
+            r"environment 1 gave .*1.5.*: info\['cost'\] must lie in \[0, 1\]; .*cost_max",
+        ),
+        (Budget(1.0), {"cost": [np.nan, 0.5]}, r"environment 0 gave .*nan.*\[0, 1\]"),
+        (Budget(1.0), {"cost": [-0.1, 0.5]}, "environment 0 gave .*-0.1"),
+        (Margin(), {"margin": [0.0, np.inf]}, "environment 1 gave .*inf.*finite signed distance"),
+        (Budget(1.0, cost=lambda *_: np.zeros(3)), {}, r"returned shape \(3,\), expected \(2,\)"),
+        (StateVisits(1.0, unsafe=lambda _: np.zeros(2)), {}, "returned float64 of shape .* expected bool"),
+    ],
+)
+def test_bad_signals_are_named(constraint, columns, message):
+    with pytest.raises(ValueError, match=message):
+        constraint.signal(step(**columns))
+
+
+def test_a_schedule_function_of_the_wrong_shape_is_named():
+    constraint = Schedule(lambda steps: np.zeros(5))
+    with pytest.raises(ValueError, match="one finite limit for each of the steps"):
+        constraint.threshold(constraint.start(OBSERVATIONS))
+
+
+def test_a_budget_of_zero_allows_costs_of_zero_only():
+    constraint = Budget(0.0)
+    (threshold, _) = constraint.threshold(constraint.start(OBSERVATIONS))
+    assert 0.0 <= threshold <= TOLERANCE
+    assert not constraint.violated(np.array(0.0), np.zeros(5))
+    assert constraint.violated(np.array(0.0), np.array([0.0, 1e-6]))

@@ -1,0 +1,21 @@
+"""The penalty of a stop as a function of the least width."""
+
+import numpy as np
+import pytest
+
+from safexp import Penalty
+
+
+def test_it_grows_with_certainty_up_to_the_largest():
+    widths = np.array([np.inf, 2.0, 1.0, 0.5, 0.1, 0.0])
+    np.testing.assert_allclose(Penalty(1.0, largest=4.0)(widths), [-1.0, -1.0, -1.0, -2.0, -4.0, -4.0])
+
+
+def test_the_default_is_a_constant():
+    np.testing.assert_array_equal(Penalty(3.0)(np.array([np.inf, 0.5, 0.0])), -3.0)
+
+
+@pytest.mark.parametrize("settings", [(-1.0, 1.0), (2.0, 1.0), (1.0, np.inf), (np.nan, 1.0)])
+def test_bad_settings_are_named(settings):
+    with pytest.raises(ValueError, match="0 ≤ c ≤ largest"):
+        Penalty(*settings)

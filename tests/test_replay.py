@@ -1,0 +1,112 @@
+"""Algorithm 1, line 15: penalties are rewritten from what is stored, and twice equals once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from conftest import Line
+from safexp import Budget, Instantaneous, Known, Penalty, Shield, Unknown
+from safexp.replay import RewritingDictReplayBuffer, RewritingReplayBuffer
+from safexp.wrappers.guard import Guard
+
+
+def beyond(limit, width):
+    """Costs 1 beyond the limit, 0 before."""
+    return Known(lambda states, actions: np.where(states[:, 0] > limit, 1.0, 0.0), width)
+
+
+def filled(quantifier, constraint=Instantaneous(0.5), steps=12, mapping=False, penalty=Penalty(1.0, largest=100.0)):
+    """A buffer of a walk to the right in two environments."""
+    venv = DummyVecEnv([lambda: Line(6, mapping=mapping)] * 1 + [lambda: Line(6, mapping=mapping)])
+    guard = Guard(venv, constraint, Shield(quantifier, venv.observation_space, venv.action_space), penalty)
+    kind = RewritingDictReplayBuffer if mapping else RewritingReplayBuffer
+    buffer = kind(100, guard.observation_space, guard.action_space, n_envs=2, guard=guard)
+    observations = guard.reset()
+    for _ in range(steps):
+        proposals = np.array([[0.5], [0.25]], dtype=np.float32)
+        following, rewards, dones, infos = guard.step(proposals)
+        stored = {k: v.copy() for k, v in following.items()} if mapping else following.copy()
+        for i in np.flatnonzero(dones):
+            for key in stored if mapping else [slice(None)]:
+                final = infos[i]["terminal_observation"]
+                if mapping:
+                    stored[key][i] = final[key]
+                else:
+                    stored[i] = final
+        buffer.add(observations, stored, proposals, rewards, dones, infos)
+        observations = following
+    return guard, buffer
+
+
+def contents(buffer):
+    return buffer.rewards.copy(), buffer.dones.copy()
+
+
+def test_executed_actions_are_stored_scaled():
+    venv = DummyVecEnv([Line])
+    venv.action_space.low[:] = -3.0
+    guard = Guard(venv, Budget(100.0), Shield(Unknown(), venv.observation_space, venv.action_space), Penalty())
+    buffer = RewritingReplayBuffer(10, guard.observation_space, guard.action_space, guard=guard)
+    observations = guard.reset()
+    following, rewards, dones, infos = guard.step(np.array([[-1.0]], dtype=np.float32))
+    buffer.add(observations, following, np.array([[0.123]]), rewards, dones, infos)
+    assert buffer.actions[0, 0, 0] == 0.0
+
+
+@pytest.mark.parametrize("mapping", [False, True])
+def test_rewriting_with_an_unchanged_quantifier_changes_nothing(mapping):
+    _, buffer = filled(beyond(1.0, 0.25), mapping=mapping)
+    assert buffer.history.stopped.any()
+    before = contents(buffer)
+    buffer.rewrite()
+    np.testing.assert_equal(contents(buffer), before)
+
+
+@pytest.mark.parametrize("mapping", [False, True])
+def test_a_sharper_quantifier_raises_the_penalties(mapping):
+    guard, buffer = filled(beyond(1.0, 0.5), mapping=mapping)
+    assert set(buffer.rewards[buffer.history.stopped]) == {-2.0}
+    guard.shield.quantifier = beyond(1.0, 0.125)
+    buffer.rewrite()
+    assert set(buffer.rewards[buffer.history.stopped]) == {-8.0}
+    assert np.all(buffer.dones[buffer.history.stopped] == 1.0)
+
+
+def test_what_is_now_known_to_be_safe_goes_on_and_rewriting_twice_equals_once():
+    guard, buffer = filled(beyond(1.0, 0.5))
+    stopped = buffer.history.stopped.copy()
+    guard.shield.quantifier = beyond(1.3, 0.0)
+    buffer.rewrite()
+    once = contents(buffer)
+    places = buffer.next_observations[..., 0]
+    free, held = stopped & (places <= 1.3), stopped & (places > 1.3)
+    assert free.any()
+    assert held.any()
+    assert np.all(buffer.rewards[free] == 1.0)
+    assert np.all(buffer.dones[free] == 0.0)
+    assert np.all(buffer.rewards[held] == -100.0)
+    buffer.rewrite()
+    np.testing.assert_equal(contents(buffer), once)
+    guard.shield.quantifier = beyond(1.0, 0.5)
+    buffer.rewrite()
+    assert set(buffer.rewards[stopped]) == {-2.0}
+
+
+def test_the_threshold_of_the_next_step_decides():
+    guard, buffer = filled(Unknown(), Budget(1.5))
+    stopped = buffer.history.stopped
+    assert stopped.any()
+    np.testing.assert_allclose(
+        buffer.history.thresholds[stopped], buffer.next_observations[stopped][:, 1] * 1.5, atol=1e-6
+    )
+    guard.shield.quantifier = Known(lambda states, actions: np.full(len(states), 0.6))
+    buffer.rewrite()
+    assert np.array_equal(buffer.dones[stopped] == 0.0, buffer.history.thresholds[stopped] >= 0.6)
+
+
+def test_without_a_penalty_rewards_stay_raw():
+    _, buffer = filled(beyond(1.0, 0.5), penalty=None)
+    buffer.rewrite()
+    assert set(buffer.rewards[buffer.history.stopped]) == {1.0}

@@ -1,0 +1,268 @@
+"""The safe set, the nearest safe action, the verdict, and failing safe."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from safexp import Each, ExactGP, Known, Log, Shield, Unknown
+from safexp.quantifiers import Quantifier
+from safexp.shield import candidate_actions
+
+STATES = spaces.Box(-1.0, 1.0, (2,), np.float64)
+SQUARE = spaces.Box(-1.0, 1.0, (2,), np.float32)
+THREE = spaces.Discrete(3, start=5)
+
+
+def radius_cost(states, actions):
+    """Grows with the distance of the action from the origin: at most 1 within the square."""
+    return np.linalg.norm(actions, axis=1) / 2
+
+
+def choice_cost(states, actions):
+    return np.array([0.1, 0.5, 0.9])[actions.argmax(axis=1)]
+
+
+class Broken(Unknown):
+    """A quantifier whose predictions are whatever the test says."""
+
+    def __init__(self, mean=0.0, width=0.0, error=None):
+        self.mean, self.wide, self.error, self.calls = mean, width, error, 0
+
+    def predict(self, states, actions):
+        self.calls += 1
+        if self.error is not None:
+            raise self.error
+        return np.full(actions.shape[:2], self.mean), np.full(actions.shape[:2], self.wide)
+
+
+def shield_of(quantifier: Quantifier, actions: spaces.Space = SQUARE, **options) -> Shield:
+    return Shield(quantifier, STATES, actions, **options)
+
+
+def test_a_safe_proposal_passes_unchanged():
+    action = np.array([0.3, -0.1], dtype=np.float32)
+    decision = shield_of(Known(radius_cost)).filter(np.zeros(2), action, 0.3)
+    np.testing.assert_array_equal(decision.action, action)
+    assert not decision.intervened
+    assert not decision.stopped
+    assert decision.upper_bound == pytest.approx(np.linalg.norm(action) / 2)
+
+
+def test_an_unsafe_proposal_is_replaced_by_the_nearest_safe_candidate():
+    shield = shield_of(Known(radius_cost))
+    proposal = np.array([1.0, 0.9], dtype=np.float32)
+    decision = shield.filter(np.zeros(2), proposal, 0.4)
+    assert decision.intervened
+    candidates = candidate_actions(SQUARE, 64)
+    safe = candidates[radius_cost(None, candidates) <= 0.4]
+    np.testing.assert_allclose(decision.action, safe[np.linalg.norm(safe - proposal, axis=1).argmin()])
+    assert decision.upper_bound <= 0.4
+
+
+def test_the_last_safe_action_is_a_candidate():
+    last = np.array([0.51, 0.52], dtype=np.float32)
+    decision = shield_of(Known(radius_cost)).filter(np.zeros(2), np.array([0.6, 0.6]), 0.37, last_safe=last)
+    np.testing.assert_array_equal(decision.action, last)
+
+
+def test_nothing_is_safe_below_every_bound():
+    decision = shield_of(Known(radius_cost, width=0.5)).filter(np.zeros(2), np.array([0.1, 0.1]), 0.3)
+    assert decision.stopped
+    assert not decision.intervened
+    assert decision.action is None
+
+
+def test_width_is_added_to_the_mean():
+    shield = shield_of(Known(radius_cost, width=0.2))
+    action = np.array([0.6, 0.0])
+    assert shield.filter(np.zeros(2), action, 0.5 + 1e-6).intervened is False
+    assert shield.filter(np.zeros(2), action, 0.5 - 1e-6).intervened is True
+
+
+def test_discrete_actions_are_enumerated_and_the_safest_replaces():
+    shield = shield_of(Known(choice_cost), THREE)
+    assert shield.filter(np.zeros(2), 7, 0.95).action == 7
+    decision = shield.filter(np.zeros(2), 7, 0.6)
+    assert decision.action == 5
+    assert decision.intervened
+    assert shield.filter(np.zeros(2), 7, 0.05).stopped
+
+
+def test_preferences_choose_among_safe_discrete_actions():
+    shield = shield_of(Known(choice_cost), THREE)
+    outcome = shield.filter_batch(
+        np.zeros((2, 2)),
+        np.array([7, 7]),
+        np.array([0.6, 0.6]),
+        preferences=np.array([[1.0, 2.0, 9.0], [2.0, 1.0, 9.0]]),
+    )
+    np.testing.assert_array_equal(outcome.actions, [6, 5])
+
+
+def test_a_threshold_of_one_asks_nobody():
+    quantifier = Broken(error=AssertionError("asked"))
+    shield = shield_of(quantifier)
+    assert not shield.filter(np.zeros(2), np.zeros(2), 1.0).stopped
+    assert quantifier.calls == 0
+    assert shield_of(Unknown()).filter(np.zeros(2), np.zeros(2), 0.999).stopped
+
+
+def test_only_the_rows_below_one_are_asked_about():
+    asked = []
+
+    def cost(states, actions):
+        asked.append(states.copy())
+        return np.zeros(len(states))
+
+    states = np.array([[0.1, 0.0], [0.2, 0.0], [0.3, 0.0]])
+    shield_of(Known(cost)).filter_batch(states, np.zeros((3, 2)), np.array([1.0, 0.5, 2.0]))
+    np.testing.assert_array_equal(np.concatenate(asked), states[1:2])
+
+
+@pytest.mark.parametrize(
+    "quantifier",
+    [
+        Broken(mean=np.nan),
+        Broken(mean=-np.inf),
+        Broken(width=np.nan),
+        Broken(width=-0.1),
+        Broken(error=RuntimeError("singular matrix")),
+        Broken(error=MemoryError()),
+    ],
+    ids=["nan mean", "infinite mean", "nan width", "negative width", "exception", "out of memory"],
+)
+def test_what_cannot_be_checked_is_not_safe(quantifier, caplog):
+    shield = shield_of(quantifier)
+    with caplog.at_level(logging.WARNING, "safexp"):
+        assert shield.filter(np.zeros(2), np.zeros(2), 0.99).stopped
+    assert shield.failures > 0
+    assert "certified nothing" in caplog.text
+
+
+def test_a_wrong_shape_is_not_safe():
+    class Flat(Unknown):
+        def predict(self, states, actions):
+            return np.zeros(3), np.zeros(3)
+
+    assert shield_of(Flat()).filter(np.zeros(2), np.zeros(2), 0.5).stopped
+
+
+def test_an_infinite_width_is_legal_and_counts_as_no_failure():
+    shield = shield_of(Unknown())
+    assert shield.filter(np.zeros(2), np.zeros(2), 0.5).stopped
+    assert shield.failures == 0
+
+
+def test_a_proposal_that_is_not_a_number_is_replaced():
+    for threshold in (0.5, 2.0):
+        decision = shield_of(Known(radius_cost)).filter(np.zeros(2), np.array([np.nan, 0.0]), threshold)
+        assert decision.intervened
+        assert np.all(np.isfinite(decision.action))
+
+
+def test_levels_round_bounds_down():
+    uncertain = Known(lambda states, actions: np.full(len(states), 0.1), width=0.8)
+    assert shield_of(uncertain).filter(np.zeros(2), np.zeros(2), 0.5).stopped
+    assert not shield_of(uncertain, levels=(0, 1)).filter(np.zeros(2), np.zeros(2), 0.5).stopped
+    certain = Known(lambda states, actions: np.ones(len(states)))
+    assert shield_of(certain, levels=(0, 1)).filter(np.zeros(2), np.zeros(2), 0.5).stopped
+
+
+def test_levels_need_bounds_on_the_realised_cost():
+    with pytest.raises(ValueError, match="hold for the expected cost, not for the realised one"):
+        shield_of(ExactGP(noise=0.1), levels=(0, 1))
+
+
+def test_several_costs_must_all_be_within_their_thresholds():
+    shield = shield_of(Each(Known(radius_cost), Known(lambda states, actions: (actions[:, 0] + 1) / 2)))
+    action = np.array([0.5, 0.0])
+    assert not shield.filter(np.zeros(2), action, [0.3, 0.8]).intervened
+    decision = shield.filter(np.zeros(2), action, [0.3, 0.5])
+    assert decision.intervened
+    assert np.all(decision.upper_bound <= [0.3, 0.5])
+    assert shield.filter(np.zeros(2), action, [0.3, -0.1]).stopped
+
+
+def test_a_safe_action_that_the_user_vouches_for_is_always_there():
+    brake = np.array([-1.0, 0.0])
+    decision = shield_of(Unknown(), safe_action=brake).filter(np.zeros(2), np.zeros(2), 0.1)
+    np.testing.assert_array_equal(decision.action, brake)
+    assert decision.upper_bound == 0.0
+
+
+def test_a_vouching_function_may_promise_nothing():
+    def brake(states):
+        return np.where(states[:, :1] > 0, [[-1.0, 0.0]], np.nan)
+
+    shield = shield_of(Unknown(), safe_action=brake)
+    outcome = shield.filter_batch(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.zeros((2, 2)), np.array([0.1, 0.1]))
+    np.testing.assert_array_equal(outcome.stopped, [False, True])
+
+
+def test_candidates_hold_centre_corners_and_fill_the_box():
+    space = spaces.Box(np.array([0.0, -2.0], dtype=np.float32), np.array([1.0, 2.0], dtype=np.float32))
+    found = candidate_actions(space, 64)
+    assert found.shape == (64, 2)
+    for point in [[0.5, 0.0], [0.0, -2.0], [1.0, 2.0], [0.0, 2.0], [1.0, -2.0]]:
+        assert (np.abs(found - point).max(axis=1) < 1e-6).any()
+    assert found.min(axis=0) == pytest.approx([0, -2])
+    assert candidate_actions(spaces.Box(-1, 1, (17,), np.float32), 64).shape == (64, 17)
+
+
+def test_fit_learns_from_a_log_without_an_environment():
+    rng = np.random.default_rng(0)
+    actions = rng.uniform(-1, 1, (300, 2)).astype(np.float32)
+    observations = np.zeros((300, 2))
+    shield = shield_of(ExactGP(0.7, norm_bound=3.0, novelty=1e-5))
+    assert shield.filter(np.zeros(2), np.zeros(2), 0.4).stopped
+    shield.fit(Log(observations, actions, np.sum(actions.astype(float) ** 2, axis=1) / 2))
+    assert not shield.filter(np.zeros(2), np.array([0.1, 0.1]), 0.4).intervened
+    assert shield.filter(np.zeros(2), np.array([1.0, 1.0]), 0.4).intervened
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda shield: shield.filter(np.zeros(3), np.zeros(2), 0.5),
+            r"observations have shape \(1, 3\), expected \(n, 2\)",
+        ),
+        (
+            lambda shield: shield.filter(np.zeros(2), np.zeros(3), 0.5),
+            r"actions have shape \(1, 3\), expected \(n, 2\)",
+        ),
+        (lambda shield: shield.filter(np.zeros(2), np.zeros(2), np.nan), "a threshold is NaN"),
+        (lambda shield: shield.filter(np.array([0.0, np.nan]), np.zeros(2), 0.5), "holds a NaN or an infinity"),
+        (
+            lambda shield: shield.filter_batch(np.zeros((2, 2)), np.zeros((2, 2)), np.zeros(3)),
+            r"thresholds have shape \(3,\), expected \(2,\)",
+        ),
+        (
+            lambda shield: shield.fit(Log(np.zeros((3, 2)), np.zeros((2, 2)), np.zeros(3))),
+            "logged transitions have different lengths",
+        ),
+        (
+            lambda shield: shield.fit(Log(np.zeros((1, 2)), np.zeros((1, 2)), np.array([2.0]))),
+            r"logged costs must lie in \[0, 1\]",
+        ),
+    ],
+)
+def test_wrong_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(shield_of(Known(radius_cost)))
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (spaces.Box(-np.inf, np.inf, (2,)), "has no finite bounds"),
+        (spaces.MultiBinary(3), "is not supported; use a bounded float Box or Discrete"),
+    ],
+)
+def test_action_spaces_that_cannot_be_searched_are_refused(space, message):
+    with pytest.raises(ValueError, match=message):
+        shield_of(Unknown(), space)

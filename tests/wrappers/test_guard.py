@@ -1,0 +1,287 @@
+"""Algorithm 1, lines 3-12, step by step on a line where every cost can be asked for."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from conftest import Line, line_cost
+from safexp import AllOf, Budget, Each, Instantaneous, JointChance, Known, Penalty, Shield, StateVisits, Unknown
+from safexp.tasks.planar_robot import PlanarRobotVector
+from safexp.vector import as_vec_env
+from safexp.wrappers.guard import Guard, NothingSafeError
+
+
+class Counting(Known):
+    """Knows the line's cost and counts how often it is asked."""
+
+    def __init__(self, cost=line_cost, width=0.0):
+        super().__init__(cost, width)
+        self.calls = 0
+
+    def predict(self, states, actions):
+        self.calls += 1
+        return super().predict(states, actions)
+
+
+def guard_of(constraint, quantifier, num_envs=1, penalty=Penalty(1.0), env=Line, safe_action=None, **options):
+    venv = DummyVecEnv([env for _ in range(num_envs)])
+    shield = Shield(quantifier, venv.observation_space, venv.action_space, safe_action=safe_action)
+    return Guard(venv, constraint, shield, penalty, **options)
+
+
+def walk(guard, moves):
+    """Steps with the same move in all environments."""
+    return [guard.step(np.full((guard.num_envs, 1), move, dtype=np.float32)) for move in moves]
+
+
+def test_unsafe_actions_never_reach_the_environment():
+    guard = guard_of(Instantaneous(0.3), Known(line_cost))
+    guard.reset()
+    ((_, _, _, (info,)),) = walk(guard, [0.9])
+    assert info["shield"]["intervened"]
+    assert abs(info["shield"]["action"][0]) <= 0.3
+    assert abs(guard.venv.envs[0].executed[0]) <= 0.3
+
+
+def test_the_episode_stops_before_the_budget_could_be_overspent():
+    guard = guard_of(Budget(2.5), Unknown())
+    guard.reset()
+    steps = walk(guard, [1.0, 1.0])
+    (first, last) = steps
+    assert not first[2][0]
+    observation, reward, done, (info,) = last
+    assert done[0]
+    assert reward[0] == -1.0
+    assert info["shield"]["stopped"]
+    assert info["TimeLimit.truncated"] is False
+    # What remains is 0.5 of 2.5: it is in the terminal observation, and the next episode starts with all of it.
+    np.testing.assert_allclose(info["terminal_observation"], [2.0, 0.2], atol=1e-6)
+    np.testing.assert_allclose(observation, [[0.0, 1.0]])
+    (episode,) = guard.recorder.episodes
+    assert (episode.length, episode.true_return, episode.penalised_return) == (2, 2.0, 0.0)
+    assert episode.stopped
+    assert not episode.violated
+    assert info["episode"]["r"] == 2.0
+
+
+def test_nothing_is_tested_when_the_episode_is_over_anyway():
+    guard = guard_of(Budget(2.5), Unknown(), env=lambda: Line(2))
+    guard.reset()
+    _, last = walk(guard, [1.0, 1.0])
+    assert last[2][0]
+    assert last[1][0] == 1.0
+    assert not last[3][0]["shield"]["stopped"]
+    assert last[3][0]["TimeLimit.truncated"]
+
+
+def test_a_budget_may_be_spent_to_the_last_bit():
+    guard = guard_of(Budget(1.0), Known(line_cost), env=lambda: Line(20))
+    guard.reset()
+    walk(guard, [0.125] * 20)
+    (episode,) = guard.recorder.episodes
+    assert episode.cost == 1.0
+    assert not episode.violated
+    assert not episode.stopped
+
+
+def test_the_penalty_replaces_the_reward_of_the_transition_that_led_to_the_stop():
+    costs_soon = Known(lambda states, actions: np.where(states[:, 0] > 0.5, 1.0, 0.0), width=0.25)
+    guard = guard_of(Instantaneous(0.5), costs_soon, penalty=Penalty(1.0, largest=100.0))
+    guard.reset()
+    _, rewards, dones, _ = walk(guard, [1.0])[0]
+    assert dones[0]
+    assert rewards[0] == -4.0
+
+
+def test_without_a_penalty_the_reward_stays():
+    guard = guard_of(Budget(1.5), Unknown(), penalty=None)
+    guard.reset()
+    _, rewards, dones, _ = walk(guard, [1.0])[0]
+    assert dones[0]
+    assert rewards[0] == 1.0
+
+
+def test_the_bare_learner_is_recorded_and_never_stopped():
+    guard = guard_of(Budget(2.5), Unknown(), shielding=False, show_threshold=False)
+    assert guard.reset().shape == (1, 1)
+    walk(guard, [1.0] * 10)
+    (episode,) = guard.recorder.episodes
+    assert episode.violated
+    assert episode.cost == 10.0
+    assert not episode.stopped
+
+
+@pytest.mark.parametrize("num_envs", [1, 5])
+def test_two_calls_of_the_quantifier_a_step_and_none_where_all_is_allowed(num_envs):
+    quantifier = Counting()
+    guard = guard_of(Instantaneous(0.3), quantifier, num_envs)
+    guard.reset()
+    assert quantifier.calls == 1
+    walk(guard, [0.9, 0.1, 0.5])
+    assert quantifier.calls == 1 + 2 * 3
+    quantifier = Counting()
+    guard = guard_of(Budget(100.0), quantifier, num_envs)
+    guard.reset()
+    walk(guard, [0.9, 0.1, 0.5])
+    assert quantifier.calls == 0
+
+
+def test_the_threshold_is_shown_scaled_and_only_to_the_learner():
+    guard = guard_of(Budget(4.0), Unknown())
+    np.testing.assert_allclose(guard.reset(), [[0.0, 1.0]])
+    np.testing.assert_allclose(walk(guard, [1.0])[0][0], [[1.0, 0.75]])
+    assert guard.observation_space.shape == (2,)
+    np.testing.assert_array_equal(guard.raw(guard.observations), [[1.0]])
+    small = guard_of(Budget(0.5), Known(line_cost))
+    np.testing.assert_allclose(small.reset(), [[0.0, 0.5]])
+
+
+def test_dicts_and_other_spaces_get_a_threshold_of_their_own():
+    guard = guard_of(Budget(2.0), Unknown(), env=lambda: Line(mapping=True))
+    first = guard.reset()
+    assert set(first) == {"place", "threshold"}
+    np.testing.assert_allclose(first["threshold"], [[1.0]])
+    assert set(guard.raw(first)) == {"place"}
+    _, _, _, (info,) = walk(guard, [1.0, 1.0])[1]
+    assert set(info["terminal_observation"]) == {"place", "threshold"}
+
+    class Cells(Line):
+        def __init__(self):
+            super().__init__(discrete=True)
+            self.observation_space = spaces.Discrete(9)
+
+        def observe(self):
+            return int(self.place) + 4
+
+    cells = guard_of(Budget(2.0), Unknown(), env=Cells)
+    assert set(cells.reset()) == {"observation", "threshold"}
+
+
+def test_several_constraints_at_once():
+    constraint = AllOf(Budget(2.0), Instantaneous(0.6))
+    guard = guard_of(constraint, Each(Known(line_cost), Known(line_cost)))
+    np.testing.assert_allclose(guard.reset(), [[0.0, 1.0, 0.6]], atol=1e-6)
+    steps = walk(guard, [0.9] * 10)
+    assert all(abs(info["shield"]["action"][0]) <= 0.6 for *_, (info,) in steps)
+    assert not any(episode.violated for episode in guard.recorder.episodes)
+
+
+def test_joint_chance_spends_its_bounds():
+    unsafe = JointChance(0.25, unsafe=lambda observations: np.abs(observations[:, 0]) > 50)
+    risky = Known(lambda states, actions: np.zeros(len(states)), width=0.1)
+    guard = guard_of(unsafe, risky)
+    guard.reset()
+    first, second = walk(guard, [0.0, 0.0])
+    assert not first[2][0]
+    assert second[2][0]
+    assert guard.recorder.episodes[0].stopped
+
+
+def test_an_unsafe_first_state_is_charged_and_stopped():
+    constraint = StateVisits(0.0, unsafe=lambda observations: observations[:, 0] > 5)
+    with pytest.raises(NothingSafeError):
+        guard_of(constraint, Known(line_cost), env=lambda: Line(start=9.0)).reset()
+
+
+def test_a_cold_start_fails_at_once_and_says_what_to_give():
+    with pytest.raises(NothingSafeError, match=r"seed_data=.*safe_action=.*constraint or quantifier"):
+        guard_of(Instantaneous(0.5), Unknown()).reset()
+
+
+def test_a_safe_action_gets_a_cold_start_going():
+    guard = guard_of(Instantaneous(0.5), Unknown(), safe_action=np.zeros(1))
+    guard.reset()
+    steps = walk(guard, [0.9] * 3)
+    assert all(info["shield"]["action"][0] == 0.0 for *_, (info,) in steps)
+    assert not any(done for _, _, (done,), _ in steps)
+
+
+def test_a_later_start_that_offers_nothing_is_stopped_counted_and_said(caplog):
+    class SecondStartIsBad(Line):
+        starts = 0
+
+        def reset(self, **options):
+            self.starts += 1
+            self.start = 9.0 if self.starts == 2 else 0.0
+            return super().reset(**options)
+
+    knows = Known(lambda states, actions: np.where(states[:, 0] > 5, 1.0, 0.0))
+    guard = guard_of(Instantaneous(0.5), knows, env=lambda: SecondStartIsBad(2))
+    guard.reset()
+    with caplog.at_level(logging.WARNING, "safexp"):
+        observation, _, (done,), _ = walk(guard, [0.0, 0.0])[1]
+    assert done
+    np.testing.assert_array_equal(observation, [[0.0]])
+    assert [(e.length, e.stopped) for e in guard.recorder.episodes] == [(2, False), (0, True)]
+    assert "no action can be certified in some first states" in caplog.text
+
+
+def test_a_world_whose_starts_all_turn_bad_is_given_up():
+    knows = Known(lambda states, actions: np.where(states[:, 0] > 5, 1.0, 0.0))
+    env = Line(1)
+    guard = guard_of(Instantaneous(0.5), knows, env=lambda: env)
+    guard.reset()
+    env.start = 9.0
+    with pytest.raises(NothingSafeError, match="100 first states in a row"):
+        walk(guard, [0.0])
+
+
+def test_recheck_stops_what_a_changed_quantifier_no_longer_certifies():
+    quantifier = Known(lambda states, actions: np.zeros(len(states)))
+    guard = guard_of(Instantaneous(0.5), quantifier, num_envs=2)
+    guard.reset()
+    guard.step(np.array([[1.0], [0.0]], dtype=np.float32))
+    quantifier.cost = lambda states, actions: np.where(states[:, 0] > 0.5, 1.0, 0.0)
+    np.testing.assert_array_equal(guard.recheck(), [True, False])
+    np.testing.assert_array_equal(guard.observations, [[0.0], [0.0]])
+    assert [e.stopped for e in guard.recorder.episodes] == [True]
+
+
+def test_harvest_gives_executed_actions_and_true_costs_once():
+    guard = guard_of(Instantaneous(0.3), Known(line_cost))
+    guard.reset()
+    walk(guard, [0.9, 0.1])
+    data = guard.harvest()
+    np.testing.assert_allclose(data.costs, np.abs(data.actions[:, 0]))
+    assert data.costs.max() <= 0.3
+    np.testing.assert_allclose(data.states[1], data.actions[0], atol=1e-6)
+    assert guard.harvest() is None
+
+
+def test_discrete_actions_are_masked():
+    guard = guard_of(Instantaneous(0.5), Known(line_cost), num_envs=2, env=lambda: Line(discrete=True))
+    guard.reset()
+    np.testing.assert_array_equal(guard.env_method("action_masks"), [[False, True, False]] * 2)
+    assert guard.has_attr("action_masks")
+    guard.step(np.array([0, 2]))
+    assert [env.executed for env in guard.venv.envs] == [[0.0], [0.0]]
+
+
+def test_a_broken_observation_is_named():
+    class Blind(Line):
+        def observe(self):
+            return np.array([np.nan if self.steps > 1 else 0.0])
+
+    guard = guard_of(Budget(20.0), Unknown(), env=Blind)
+    guard.reset()
+    with pytest.raises(ValueError, match="observation 0 of the batch holds a NaN"):
+        walk(guard, [0.0, 0.0])
+
+
+def test_vector_environments_of_gymnasium_are_stopped_one_by_one():
+    venv = as_vec_env(PlanarRobotVector(8))
+    guard = Guard(venv, Budget(1.2), Shield(Unknown(), venv.observation_space, venv.action_space), Penalty())
+    guard.seed(3)
+    guard.reset()
+    for _ in range(100):
+        observations, _, dones, infos = guard.step(np.tile(np.array([1.0, -0.2], dtype=np.float32), (8, 1)))
+        for i in np.flatnonzero(dones):
+            assert infos[i]["terminal_observation"].shape == (5,)
+            assert observations[i, 0] < -0.7
+    assert any(episode.stopped for episode in guard.recorder.episodes)
+    assert not any(episode.violated for episode in guard.recorder.episodes)
