@@ -27,7 +27,7 @@ class GLMMASESettings:
     noise: float = 0.0
     regulariser: float | None = None
     delta: float = 0.05
-    optimism: float = 0.2
+    optimism: float = 0.1
     value_regulariser: float = 0.1
     penalty: float = 1.0
     forced_exploration: bool = False

@@ -29,7 +29,7 @@ class GLMStudy:
 
     episodes: int = 4000
     seeds: int = 5
-    seed: int = 2000
+    seed: int = 3000
     states: int = 30
     actions: int = 6
     dimension: int = 5
