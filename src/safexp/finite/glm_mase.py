@@ -15,7 +15,8 @@ from safexp.quantifiers.glm import GLM, Width
 class GLMMASESettings:
     """How GLM-MASE learns.
 
-    `optimism` is C_{Q/g}, in units of the largest value: how much wider than ‖φ‖_{Λ⁻¹} the optimism in Q is.
+    `optimism` is C_{Q/g}, in units of the largest value: how much wider than ‖φ‖_{Λ⁻¹} the optimism in Q is. It must
+    exceed √(d·`value_regulariser`), by which the ridge pulls rarely seen values towards 0, or pessimism can win.
     `penalty` is c; −c/min Γ is cut off at −V_max, beyond which it changes no decision. The safe seed, logged
     `seed_visits` times beforehand, is the action of lowest cost, in the first state alone or, with `seed_everywhere`,
     in every state. With `forced_exploration` episode t takes, with probability 1/√t and as long as some pair may yet
@@ -27,8 +28,8 @@ class GLMMASESettings:
     noise: float = 0.0
     regulariser: float | None = None
     delta: float = 0.05
-    optimism: float = 0.1
-    value_regulariser: float = 0.1
+    optimism: float = 0.05
+    value_regulariser: float = 0.0005
     penalty: float = 1.0
     forced_exploration: bool = False
     margin: float = 0.0
