@@ -1,4 +1,4 @@
-"""Random square grid worlds whose moves are safe when they do not climb too fast (the paper's Appendix F).
+"""Random square grid worlds whose moves are safe when they do not climb too fast (the paper's Appendix H).
 
 A state is a cell, numbered row by row. The safety of a move is the drop in altitude, `altitude(s) −
 altitude(s')`, and must be at least a (negative) threshold. As a cost in [0, 1], the form of the GSE problem:

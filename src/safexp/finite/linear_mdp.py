@@ -1,4 +1,4 @@
-"""Random generalised-linear CMDPs that satisfy the paper's Assumptions 3.1, 5.2 and 5.3, and their exact optimum."""
+"""Random generalised-linear CMDPs that satisfy the paper's Assumptions 3.2, 5.2 and 5.3, and their exact optimum."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class LinearCMDP:
 
     @cached_property
     def margin(self) -> float:
-        """ζ: how far every safe cost stays below its threshold (Assumption 3.1, for all policies at once)."""
+        """ζ: how far every safe cost stays below its threshold (Assumption 3.2, for all policies at once)."""
         return float(np.min((self.thresholds[:, None, None] - self.cost)[self.safe]))
 
     @cached_property

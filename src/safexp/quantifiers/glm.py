@@ -153,7 +153,7 @@ class GLM(Quantifier):
         self.scale: float = self._scale()
 
     def _scale(self) -> float:
-        """The factor of ‖φ‖_{Λ⁻¹}: C_g of Lemma 5.5, or the tight one."""
+        """The factor of ‖φ‖_{Λ⁻¹}: C_g of Lemma 5.4, or the tight one."""
         low, high, d = self.link.least_slope, self.link.largest_slope, self.dimension
         if self.width_kind == "paper":
             return paper_scale(self.link, d, self.delta, self.optimism_cap)
@@ -173,7 +173,7 @@ class GLM(Quantifier):
 
 
 def paper_scale(link: Link, dimension: int, delta: float, optimism_cap: float) -> float:
-    """C_g of Lemma 5.5 with its universal constant set to 1; `optimism_cap` is α_max."""
+    """C_g of Lemma 5.4 with its universal constant set to 1; `optimism_cap` is α_max."""
     low, high = link.least_slope, link.largest_slope
     inside = 1.0 + link.curvature + high + dimension**2 * np.log((1.0 + high + optimism_cap) / delta)
     return float(high / low * np.sqrt(inside))

@@ -20,7 +20,7 @@ def write_figure(world: GridWorld, limits: Array, blind: Run, seeing: Run, path:
     n = len(world.altitude)
     figure = Figure(figsize=(11.0, 3.9), layout="constrained")
     height, reward, growth = figure.subplots(1, 3)
-    image = height.imshow(world.altitude, cmap="Greys")
+    image = height.imshow(world.altitude, cmap="Greys", alpha=0.6)
     figure.colorbar(image, ax=height, shrink=0.8)
     height.set_title("altitude and paths")
     image = reward.imshow(world.reward, cmap="Greens")
