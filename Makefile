@@ -18,7 +18,7 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	@rm -rf runs/demo
 	$(BIN)/safexp train --method bare --out runs/demo/bare
-	$(BIN)/safexp train --method mase --out runs/demo/mase
+	$(BIN)/safexp train --method mase --penalty 0.3 --out runs/demo/mase
 	$(BIN)/safexp report runs/demo/bare runs/demo/mase --out runs/demo/report.html
 
 test: lint

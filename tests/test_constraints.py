@@ -173,3 +173,7 @@ def test_a_budget_of_zero_allows_costs_of_zero_only():
     assert 0.0 <= threshold <= TOLERANCE
     assert not constraint.violated(np.array(0.0), np.zeros(5))
     assert constraint.violated(np.array(0.0), np.array([0.0, 1e-6]))
+
+
+def test_a_risk_of_one_constrains_nothing():
+    assert np.all(thresholds(JointChance(1.0, unsafe), np.ones((3, 2))) >= 1)

@@ -8,9 +8,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import Budget, Instantaneous, JointChance, Penalty, StateVisits
 from safexp.wrappers.guard import Guard
-from tests.theory.finite_mdp import FiniteEnv, FiniteMDP, paper_c, value
-from tests.theory.rkhs import paper_factor, runs
-from tests.theory.test_equivalence import (
+from theory.finite_mdp import FiniteEnv, FiniteMDP, paper_c, value
+from theory.rkhs import paper_factor, runs
+from theory.test_equivalence import (
     UNSAFE,
     is_unsafe,
     most_visits,
@@ -19,7 +19,7 @@ from tests.theory.test_equivalence import (
     section_6_threshold,
     within_thresholds,
 )
-from tests.theory.test_theorem_4_2 import LARGEST, dead_end_at_the_last_step, gamble
+from theory.test_theorem_4_2 import LARGEST, dead_end_at_the_last_step, gamble
 
 NO_SIGNAL = np.zeros(())
 

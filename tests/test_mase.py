@@ -236,3 +236,8 @@ def test_replay_options_that_break_rewriting_are_refused(options, message):
 def test_a_learner_must_be_an_algorithm_class():
     with pytest.raises(TypeError, match="is not an algorithm class of Stable-Baselines3"):
         agent_of("PPO")
+
+
+def test_a_bound_on_the_expectation_is_not_one_on_what_happens(caplog):
+    agent_of(PPO, ROLLOUT, quantifier=safexp.ExactGP(noise=0.1))
+    assert "Budget limits the costs that happen, but ExactGP bounds their expectation" in caplog.text

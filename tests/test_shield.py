@@ -266,3 +266,23 @@ def test_wrong_input_is_named(call, message):
 def test_action_spaces_that_cannot_be_searched_are_refused(space, message):
     with pytest.raises(ValueError, match=message):
         shield_of(Unknown(), space)
+
+
+def test_a_vouched_discrete_action_is_that_action():
+    shield = Shield(Unknown(), STATES, THREE, safe_action=6)
+    states, thresholds = np.zeros((1, 2)), np.array([0.5])
+    preferred = shield.filter_batch(states, np.array([5]), thresholds, preferences=np.array([[1.0, 2.0, 3.0]]))
+    assert preferred.actions[0] == 6
+    assert not shield.filter_batch(states, np.array([6]), thresholds).intervened[0]
+    np.testing.assert_array_equal(shield.outlook(states, thresholds).safe, [[False, True, False]])
+
+
+def test_a_proposal_is_certified_as_it_will_be_run():
+    seen = []
+
+    def cost(states, actions):
+        seen.append(actions)
+        return np.zeros(len(states))
+
+    decision = shield_of(Known(cost)).filter(np.zeros(2), np.array([0.1, 0.2]), 0.5)
+    np.testing.assert_array_equal(seen[0][0], decision.action.astype(np.float64))

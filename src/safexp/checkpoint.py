@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import tempfile
+import secrets
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -68,15 +68,15 @@ def read(path: Path) -> tuple[Document, Arrays]:
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace a file in one move, so that no reader and no crash ever sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")  # not tempfile: its files are the owner's alone
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

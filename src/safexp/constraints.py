@@ -40,13 +40,15 @@ class Constraint(ABC):
     """A safety constraint as a sequence of thresholds.
 
     `memory` is the width w of the state array. `in_observation` says that the threshold carries what the observation
-    does not (what remains of a budget), so that the learner should see it. A *signal* is what the environment tells at
+    does not (what remains of a budget), so that the learner should see it; `on_realised_cost`, that what is limited are
+    the costs that happen and not their probabilities. A *signal* is what the environment tells at
     a step, in the user's units; a *cost* is the same scaled to [0, 1]. With K constraints (`AllOf`) both, and
     the thresholds, have a last axis K.
     """
 
     memory: ClassVar[int] = 0
     in_observation: ClassVar[bool] = False
+    on_realised_cost: ClassVar[bool] = True
 
     @abstractmethod
     def signal(self, step: Step) -> Array:
@@ -268,15 +270,16 @@ class JointChance(Constraint):
     """The probability of ever visiting an unsafe state in an episode is at most `risk` (Problem 5).
 
     Each step spends the *bound* on its risk, not what then happened: by the tower property the sum of the bounds
-    dominates the expected number of visits, and by Boole's inequality that dominates the probability of any. Needs a
-    quantifier whose upper bound is one on the probability of stepping into an unsafe state. `violated` is the event
-    whose probability is bounded; compare its *rate* with `risk`.
+    dominates the expected number of visits, and by Boole's inequality that dominates the probability of any. A risk
+    of 1 constrains nothing. Needs a quantifier whose upper bound is one on the probability of stepping into an unsafe
+    state. `violated` is the event whose probability is bounded; compare its *rate* with `risk`.
     """
 
     risk: float
     unsafe: StatePredicate
     memory: ClassVar[int] = 1
     in_observation: ClassVar[bool] = True
+    on_realised_cost: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_limit(self, "risk", self.risk)
@@ -294,6 +297,8 @@ class JointChance(Constraint):
         return self.first_signal(observations)[:, None]
 
     def threshold(self, state: Array) -> Array:
+        if self.risk == 1.0:
+            return np.full(len(state), np.inf)
         return self.risk - state[:, 0] + TOLERANCE
 
     def update(self, state: Array, cost: Array, upper_bound: Array) -> Array:
@@ -359,6 +364,10 @@ class AllOf(Constraint):
     @property
     def in_observation(self) -> bool:  # type: ignore[override]
         return any(part.in_observation for part in self.parts)
+
+    @property
+    def on_realised_cost(self) -> bool:  # type: ignore[override]
+        return any(part.on_realised_cost for part in self.parts)
 
     @property
     def largest_threshold(self) -> Array:

@@ -49,7 +49,8 @@ def encode_actions(space: spaces.Space[Any], actions: NDArray[Any]) -> Array:
     if isinstance(space, spaces.Discrete):
         return one_hot(np.asarray(actions).reshape(-1) - space.start, int(space.n))
     assert isinstance(space, spaces.Box), "check_action_space came first"
-    batch = np.asarray(actions, dtype=np.float64)
+    # At the space's own precision, so that what is certified is what is run.
+    batch = np.asarray(actions, dtype=space.dtype)
     if batch.shape[1:] != space.shape:
         raise ValueError(f"actions have shape {batch.shape}, expected (n, {', '.join(map(str, space.shape))}).")
     return np.clip(batch, space.low, space.high).reshape(len(batch), -1).astype(np.float64)

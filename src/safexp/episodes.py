@@ -34,11 +34,11 @@ class Episode(NamedTuple):
 
 
 class Recorder:
-    """Follows n environments and keeps a row for every episode that ends."""
+    """Follows n environments and keeps a row for every episode that ends, and counts over all of them."""
 
     def __init__(self, constraint: Constraint, num_envs: int) -> None:
         self.episodes: list[Episode] = []
-        self.steps = 0
+        self.steps = self.violations = self.stops = self.interventions = 0
         self._constraint = constraint
         self._length = np.zeros(num_envs, dtype=np.int64)
         self._returns = np.zeros((num_envs, 3))  # true, penalised, interventions
@@ -66,7 +66,7 @@ class Recorder:
         for i in np.flatnonzero(environments):
             signals = self._signals[i, : self._length[i]]
             costs = self._constraint.true_cost(np.concatenate([self._first[i : i + 1], signals]))
-            self.episodes.append(
+            self._keep(
                 Episode(
                     episode=len(self.episodes),
                     end_step=self.steps,
@@ -80,6 +80,12 @@ class Recorder:
                     interventions=int(self._returns[i, 2]),
                 )
             )
+
+    def _keep(self, episode: Episode) -> None:
+        self.episodes.append(episode)
+        self.violations += episode.violated
+        self.stops += episode.stopped
+        self.interventions += episode.interventions
 
     def unfinished_violations(self) -> int:
         """How many of the episodes still running have already broken the constraint."""

@@ -20,6 +20,8 @@ one rollout of an on-policy learner, or `epoch_steps` steps of an off-policy one
 
 from __future__ import annotations
 
+import logging
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -43,6 +45,8 @@ from safexp.shield import Decision, Log, SafeAction, Shield
 from safexp.signals import Array, Observations, as_batch
 from safexp.vector import NoEnvironments, as_vec_env
 from safexp.wrappers.guard import Guard
+
+log = logging.getLogger("safexp")
 
 WEIGHTS = "policy."
 """What the names of the policy's arrays begin with in a file."""
@@ -91,11 +95,18 @@ class MASE:
         if isinstance(constraint, AllOf) and not isinstance(quantifier, Each):
             quantifier = Each.of(quantifier, len(constraint.parts))
         shield = Shield(quantifier, venv.observation_space, venv.action_space, levels=levels, safe_action=safe_action)
+        if constraint.on_realised_cost and not quantifier.bounds_realised_cost:
+            log.warning(
+                "%s limits the costs that happen, but %s bounds their expectation: noise may exceed the bound",
+                type(constraint).__name__,
+                type(quantifier).__name__,
+            )
         if seed_data is not None:
             costs = constraint.normalise(np.asarray(seed_data.costs, dtype=np.float64))
             shield.fit(seed_data._replace(costs=costs))
         self.guard = Guard(venv, constraint, shield, penalty, shielding, show_threshold)
         self.epoch_steps = epoch_steps
+        self.epochs = 0
         self.rewriting = rewriting
         self.learner_options = dict(learner_options or {})
         self.learner = make_learner(learner, self.guard, self.learner_options, seed)
@@ -122,15 +133,17 @@ class MASE:
     def learn(self, total_timesteps: int, callback: MaybeCallback = None, progress_bar: bool = False) -> Self:
         """Algorithm 1 for (at least) this many further environment steps."""
         callbacks: list[BaseCallback] = [EndOfEpoch(self)]
-        if progress_bar:
-            callbacks.append(ProgressBar(total_timesteps, self.guard.recorder))
         if callback is not None:
             callbacks.append(self.learner._init_callback(callback))
-        self.learner.learn(total_timesteps, CallbackList(callbacks), reset_num_timesteps=False)
+        with ProgressBar(total_timesteps, self.guard.recorder) if progress_bar else nullcontext() as bar:
+            if bar is not None:
+                callbacks.append(bar)
+            self.learner.learn(total_timesteps, CallbackList(callbacks), reset_num_timesteps=False)
         return self
 
     def end_epoch(self) -> None:
         """Line 15: update the quantifier from the executed actions and true costs, and rewrite what is stored."""
+        self.epochs += 1
         data = self.guard.harvest()
         if data is None or not self.guard.shielding:
             return

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import qmc
 
 from safexp import checkpoint
 from safexp.encoding import check_action_space, encode_actions, encode_observations
@@ -271,14 +270,16 @@ class Shield:
                 last = np.asarray(last_safe, dtype=np.float64).reshape(n, -1)
             columns.append(np.where(np.isnan(last), fixed[0], last)[:, None])
         vouched = self._vouched(observations)
-        if vouched is not None:
+        if vouched is not None and isinstance(self.action_space, spaces.Box):
             columns.append(np.nan_to_num(vouched)[:, None])
         candidates = np.concatenate(columns, axis=1)
         bounds, widths = self._bounds(observations, candidates, limits)
         safe = np.all(bounds <= limits[:, None], axis=2)
         if vouched is not None:
-            promised = ~np.isnan(vouched).any(axis=1)
-            bounds[promised, -1], safe[promised, -1] = 0.0, True
+            # A promise counts as a bound of 0: in a box for the last candidate, else for the action itself.
+            promised = np.flatnonzero(~np.isnan(vouched).any(axis=1))
+            column = -1 if isinstance(self.action_space, spaces.Box) else vouched[promised].argmax(axis=1)
+            bounds[promised, column], safe[promised, column] = 0.0, True
         return Outlook(candidates, safe, bounds, widths.max(axis=2).min(axis=1))
 
     def _ranking(self, outlook: Outlook, proposals: Array, preferences: Array | None) -> Array:
@@ -380,6 +381,8 @@ def candidate_actions(space: spaces.Box | spaces.Discrete, count: int) -> Array:
         ends = np.stack(np.meshgrid(*[[0.0, 1.0]] * dimension), axis=-1).reshape(-1, dimension)
     else:
         ends = np.concatenate([np.where(np.eye(dimension) > 0, end, 0.5) for end in (0.0, 1.0)])
+    from scipy.stats import qmc  # here, because it takes longer to import than all the rest
+
     spread = qmc.Halton(dimension, scramble=True, rng=0).random(max(count - 1 - len(ends), 0))
     unit = np.concatenate([centre, ends, spread])[:count]
     low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)

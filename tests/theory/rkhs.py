@@ -116,7 +116,9 @@ def runs(
 def paper_factor(kernel: Kernel, omega: float, norm: float = 1.0) -> Array:
     """The paper's B + 4ω√(ν_n + 1 + ln(1/δ)) for n = 1, …, T, with an upper bound on the information capacity ν_n.
 
-    The greedy choice of n points of the pool has at least 1 − 1/e of the largest information.
+    The greedy choice of n points of the pool has at least 1 − 1/e of the largest information. With the paper's own
+    posterior (λ = ω²) a point just observed has σ ≈ ω and an error of about ω·|z|, z standard normal; so a factor that
+    tends to B as ω → 0 fails as soon as |z| exceeds it. It was derived for a posterior with λ = 1 + 2/n.
     """
     factors = []
     gp = ExactGP(LENGTHSCALE, 1.0, omega, DELTA, kernel, capacity=NUM_STEPS, novelty=0.0)

@@ -19,7 +19,7 @@ from safexp import Budget, Constraint, Instantaneous, JointChance, Known, Schedu
 from safexp.constraints import TOLERANCE
 from safexp.signals import Array
 from safexp.wrappers.guard import Guard
-from tests.theory.finite_mdp import FiniteEnv, FiniteMDP
+from theory.finite_mdp import FiniteEnv, FiniteMDP
 
 UNSAFE = 4
 examples = settings(derandomize=True, max_examples=200, deadline=None, database=None)

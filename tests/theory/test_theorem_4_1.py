@@ -13,11 +13,11 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import Budget, Constraint, Instantaneous, Known, Penalty, Schedule
 from safexp.wrappers.guard import Guard
-from tests.theory.finite_mdp import FiniteEnv, FiniteMDP, random_mdp
+from theory.finite_mdp import FiniteEnv, FiniteMDP, random_mdp
 
 DELTA = 0.1
 WIDTH = 0.1
-NUM_RUNS = 100
+NUM_RUNS = 60
 NUM_ENVS = 8
 NUM_STEPS = 8
 LIMITS = np.array([0.6, 0.4, 0.7, 0.3])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from safexp import Budget, Constraint, Instantaneous, Penalty, Schedule
-from tests.theory.finite_mdp import (
+from theory.finite_mdp import (
     FiniteMDP,
     Layer,
     constrained_optimum,
@@ -27,7 +27,7 @@ LARGEST = 1e300
 CONSTRAINTS = [Instantaneous(0.5), Schedule([0.6, 0.4, 0.7, 0.3]), Budget(1.2), Budget(1.0, discount=0.8)]
 NAMES = ["instantaneous", "schedule", "budget", "discounted budget"]
 LEAST_MARGIN = 0.005
-NUM_PROBLEMS = {1: 30, 2: 12}
+NUM_PROBLEMS = {1: 20, 2: 10}
 
 
 class Problem(NamedTuple):

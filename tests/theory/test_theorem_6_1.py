@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from safexp import ExactGP, Instantaneous, Log, Penalty, Shield
 from safexp.quantifiers.kernels import Kernel, covariance
 from safexp.wrappers.guard import Guard
-from tests.theory.rkhs import (
+from theory.rkhs import (
     DELTA,
     LENGTHSCALE,
     POOL,
@@ -27,7 +27,7 @@ from tests.theory.rkhs import (
     runs,
 )
 
-COUNT = 40
+COUNT = 30
 KERNELS: list[Kernel] = ["rbf", "matern32"]
 
 

@@ -12,6 +12,9 @@ from safexp.quantifiers.base import Quantifier, Transitions
 from safexp.quantifiers.kernels import Kernel, covariance
 from safexp.signals import Array
 
+CHUNK = 4096
+"""How many new points are looked at together; bounds the memory of an update."""
+
 
 class ExactGP(Quantifier):
     """Kernel regression of the cost on (state, action), with a bound that holds over the whole run.
@@ -107,25 +110,8 @@ class ExactGP(Quantifier):
         points = self._scale(data.states, data.actions)
         if self.size == 0:
             self._forget(points.shape[1])
-        # Rows of `whitened` are the factor's rows against all new points, so that the variance left at each of them
-        # is one minus its column's squared norm, however many have been kept meanwhile.
-        whitened = np.zeros((self.capacity, len(points)))
-        whitened[: self.size] = self._inverse_factor[: self.size, : self.size] @ covariance(
-            self.kernel, self._points[: self.size], points
-        )
-        variance = 1.0 - np.einsum("ij,ij->j", whitened[: self.size], whitened[: self.size])
-        candidate = 0
-        while self.size < self.capacity:
-            novel = np.flatnonzero(variance[candidate:] > self.novelty)
-            if novel.size == 0:
-                break
-            candidate += int(novel[0])
-            row = self._keep(points[candidate], float(data.costs[candidate]), whitened[: self.size, candidate])
-            ahead = covariance(self.kernel, points[candidate : candidate + 1], points[candidate:])[0]
-            known = whitened[: self.size - 1, candidate] @ whitened[: self.size - 1, candidate:]
-            whitened[self.size - 1, candidate:] = (ahead - known) / row
-            variance[candidate:] -= whitened[self.size - 1, candidate:] ** 2
-            candidate += 1
+        for start in range(0, len(points), CHUNK):
+            self._keep_novel(points[start : start + CHUNK], data.costs[start : start + CHUNK])
         self._reweigh()
 
     def fit(self, data: Transitions) -> None:
@@ -169,6 +155,27 @@ class ExactGP(Quantifier):
         copy = type(self)(**(self.settings() | {"delta": delta}))
         copy.restore(self.state())
         return copy
+
+    def _keep_novel(self, points: Array, costs: Array) -> None:
+        """Keep those of these points (n, d), in their order, about which too little is known when their turn comes."""
+        # Row i of `whitened` is what the factor's row i says about every new point, so the variance left at a point is
+        # one minus its column's squared norm, however many points have been kept meanwhile.
+        whitened = np.zeros((self.capacity, len(points)))
+        known = covariance(self.kernel, self._points[: self.size], points)
+        whitened[: self.size] = self._inverse_factor[: self.size, : self.size] @ known
+        variance = 1.0 - np.einsum("ij,ij->j", whitened[: self.size], whitened[: self.size])
+        turn = 0
+        while self.size < self.capacity:
+            novel = np.flatnonzero(variance[turn:] > self.novelty)
+            if novel.size == 0:
+                return
+            turn += int(novel[0])
+            n, rest = self.size, slice(turn, None)
+            diagonal = self._keep(points[turn], float(costs[turn]), whitened[:n, turn])
+            ahead = covariance(self.kernel, points[turn : turn + 1], points[rest])[0]
+            whitened[n, rest] = (ahead - whitened[:n, turn] @ whitened[:n, rest]) / diagonal
+            variance[rest] -= whitened[n, rest] ** 2
+            turn += 1
 
     def _keep(self, point: Array, cost: float, whitened: Array) -> float:
         """Append a row to the inverse of the Cholesky factor of K + λI; returns the factor's new diagonal entry."""

@@ -1,1 +1,1 @@
-"""Studies: settings in, numbers and figures out."""
+"""Studies: a frozen description of a run, the run itself, and the folder it leaves behind."""

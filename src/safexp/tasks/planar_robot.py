@@ -13,6 +13,7 @@ towards the edge of the goal, plus 1 on reaching it; so a policy that reaches it
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from safexp.shield import Log
 from safexp.signals import Array
+from safexp.tasks.knowledge import Knowledge
 
 GOAL = np.array([1.0, 0.0])
 GOAL_RADIUS = 0.2
@@ -36,6 +38,11 @@ HORIZON = 80
 START = np.array([[-1.2, -0.6], [-0.8, 0.6]])
 COMPASS = np.array([[0.0, 0.0], *([np.cos(angle), np.sin(angle)] for angle in np.arange(8) * np.pi / 4)])
 """The accelerations of the discrete twin: none, and the eight directions."""
+
+SCALES = [HILL_WIDTH] * 2 + [HILL_WIDTH / 0.06] * 2 + [HILL_WIDTH / 0.04] * 2
+"""Lengthscales of position, velocity and acceleration under which each moves p' by the width of a hill."""
+
+DISCRETE_SCALES = [*SCALES[:4], *[5.0] * len(COMPASS)]
 
 OBSERVATION_SPACE = spaces.Box(-WALL, WALL, (4,), np.float64)
 
@@ -66,8 +73,12 @@ def distance_to_goal(positions: Array) -> Array:
 
 def cost_of(states: Array, actions: Array) -> Array:
     """The cost (n,) of actions (n, 2), or one-hot (n, 9) of the discrete twin, in states (n, 4), for `Known`."""
-    accelerations = actions if actions.shape[1] == 2 else actions @ COMPASS
-    return hill_height(advance(states, accelerations)[:, :2])
+    return hill_height(_next_positions(states, actions))
+
+
+def margin_of(states: Array, actions: Array) -> Array:
+    """The margin (n,) of actions in states, likewise."""
+    return margin(_next_positions(states, actions))
 
 
 def optimal_return(states: Array) -> Array:
@@ -86,16 +97,24 @@ def detour(states: Array, speed: float = 0.5) -> Array:
     return np.clip((wanted - 0.6 * velocity) / 0.4, -1.0, 1.0)
 
 
-def cautious_log(episodes: int, rng: np.random.Generator, noise: float = 0.3) -> Log:
+def cautious_log(episodes: int, rng: np.random.Generator, noise: float = 0.3, discrete: bool = False) -> Log:
     """Logged transitions of the cautious controller with some noise, for a quantifier to start from."""
-    env = PlanarRobotVector(num_envs=episodes)
+    env = PlanarRobotVector(num_envs=episodes, discrete=discrete)
     states, _ = env.reset(seed=int(rng.integers(2**31)))
     rows = []
     for _ in range(HORIZON):
         actions = np.clip(detour(states) + noise * rng.standard_normal((episodes, 2)), -1.0, 1.0).astype(np.float32)
-        rows.append((states, actions, cost_of(states, actions.astype(np.float64))))
+        if discrete:
+            actions = np.linalg.norm(actions[:, None] - COMPASS, axis=2).argmin(axis=1)
+        encoded = np.eye(len(COMPASS))[actions] if discrete else actions.astype(np.float64)
+        rows.append((states, actions, cost_of(states, encoded), margin_of(states, encoded)))
         states = env.step(actions)[0]
     return Log(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
+
+
+def _next_positions(states: Array, actions: Array) -> Array:
+    accelerations = actions if actions.shape[1] == 2 else actions @ COMPASS
+    return advance(states, accelerations)[:, :2]
 
 
 def transition(states: Array, accelerations: Array) -> tuple[Array, Array, NDArray[np.bool_], dict[str, Any]]:
@@ -119,7 +138,7 @@ def action_space(discrete: bool) -> spaces.Space[Any]:
 
 
 class PlanarRobot(gym.Env[Array, Any]):
-    """The task for one robot."""
+    """A robot in the plane reaches a goal behind two hills, whose height is the cost."""
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own way)
 
@@ -150,6 +169,12 @@ class PlanarRobotVector(VectorEnv[Array, NDArray[Any], Array]):
     def __init__(self, num_envs: int = 1, discrete: bool = False) -> None:
         self.num_envs = num_envs
         self.discrete = discrete
+        self.knowledge = Knowledge(
+            cost_of,
+            margin_of,
+            log=partial(cautious_log, 8, discrete=discrete),
+            exact_gp={"lengthscale": DISCRETE_SCALES if discrete else SCALES, "norm_bound": 2.0, "capacity": 400},
+        )
         self.single_observation_space = OBSERVATION_SPACE
         self.single_action_space = action_space(discrete)
         self.observation_space = batch_space(self.single_observation_space, num_envs)

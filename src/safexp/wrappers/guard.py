@@ -208,8 +208,8 @@ class Guard(VecEnvWrapper):
     def action_masks(self) -> Flags:
         """A⁺ of the current states, (n, number of actions)."""
         assert isinstance(self.action_space, spaces.Discrete)
-        count = int(self.action_space.n)
-        return np.ones((self.num_envs, count), dtype=bool) if self._outlook is None else self._outlook.safe[:, :count]
+        shape = (self.num_envs, int(self.action_space.n))
+        return np.ones(shape, dtype=bool) if self._outlook is None else self._outlook.safe
 
     def has_attr(self, attr_name: str) -> bool:
         if attr_name == "action_masks":

@@ -1,0 +1,1 @@
+"""Reports: they read run folders and never train."""

@@ -1,0 +1,84 @@
+"""A report of some runs as one HTML file that opens offline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from safexp.checkpoint import write_bytes
+from safexp.report import plots
+from safexp.report.summary import WINDOW, interval_text, labels, number, percent, summarise
+from safexp.studies.folder import Run
+
+
+def write_report(path: Path, runs: Sequence[Run], problems: Sequence[str] = ()) -> None:
+    """Write the report of these runs; `problems` tell what had to be left out."""
+    write_bytes(path, render(runs, problems).encode())
+
+
+def render(runs: Sequence[Run], problems: Sequence[str] = ()) -> str:
+    """The report as HTML; the template escapes every string."""
+    environment = Environment(
+        loader=PackageLoader("safexp.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    names = labels(runs)
+    charts = plots.charts(runs, names)
+    return environment.get_template("template.html").render(
+        rows=[_row(run, name) for run, name in zip(runs, names, strict=True)],
+        runs=[_details(run, name) for run, name in zip(runs, names, strict=True)],
+        charts=[
+            {
+                "title": chart.title,
+                "caption": chart.caption,
+                "summary": chart.summary,
+                "figure": _script_safe(chart.figure.to_json()),
+            }
+            for chart in charts
+        ],
+        problems=problems,
+        window=WINDOW,
+        plotly=Markup(get_plotlyjs()),
+    )
+
+
+def _row(run: Run, name: str) -> dict[str, object]:
+    """The cells of a run in the table, by their headings."""
+    summary = summarise(run)
+    return {
+        "name": name if run.status == "finished" else f"{name} ({run.status})",
+        "safe": summary.violations == 0,
+        "unfinished_violations": summary.unfinished_violations,
+        "cells": {
+            "Method": run.config.method,
+            "Return": number(summary.final_return),
+            "Violations": f"{summary.violations:,}",
+            "Episodes": f"{summary.episodes:,}",
+            "95 % interval": interval_text(summary),
+            "Stops": percent(summary.final_stops),
+            "Interventions": f"{summary.interventions:,}",
+            "Steps/s": number(summary.steps_per_second, 0),
+            "Learner": run.config.learner,
+            "Task": run.config.task,
+            "Seed": str(run.config.seed),
+        },
+    }
+
+
+def _details(run: Run, name: str) -> dict[str, object]:
+    """What it takes to do a run again."""
+    return {
+        "name": name,
+        "folder": str(run.path),
+        "command": run.command,
+        "versions": run.versions,
+        "config": run.config.to_json(),
+    }
+
+
+def _script_safe(document: str) -> Markup:
+    """JSON that cannot end the script element it stands in."""
+    return Markup(document.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))

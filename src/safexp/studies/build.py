@@ -1,0 +1,135 @@
+"""From a description to a live agent on its environments; everything that can be wrong with it shows here."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import ArrayLike
+from stable_baselines3.common.base_class import BaseAlgorithm
+
+from safexp.constraints import Budget, Constraint, Instantaneous, Margin
+from safexp.learners import build_policy, find_learner
+from safexp.mase import MASE
+from safexp.penalty import Penalty
+from safexp.quantifiers import ExactGP, Known, Quantifier, Unknown
+from safexp.shield import Log
+from safexp.signals import Array
+from safexp.studies.config import RunConfig
+from safexp.tasks.knowledge import Knowledge, knowledge_of
+
+
+def build(config: RunConfig) -> MASE:
+    """The agent of a settled description; the bare learner is one without a shield, so that both keep equal records."""
+    learner = find_learner(config.learner)
+    options = check_options(learner, config.learner_options)
+    envs = make_envs(config.task, config.num_envs)
+    constraint = make_constraint(config)
+    bare = config.method == "bare"
+    knowledge = knowledge_of(envs)
+    quantifier = Unknown() if bare else make_quantifier(config, constraint, knowledge)
+    seed_data = None if bare else make_seed_data(config, knowledge)
+    try:
+        return MASE(
+            envs,
+            constraint,
+            quantifier,
+            learner,
+            options,
+            None if bare else Penalty(config.penalty, config.largest_penalty),
+            seed_data,
+            seed=config.seed,
+            show_threshold=False if bare else None,
+            shielding=not bare,
+        )
+    except (AssertionError, TypeError) as error:  # how Stable-Baselines3 refuses spaces and options
+        raise ValueError(f"{config.learner} cannot be put on {config.task} with these options: {error}") from error
+
+
+def make_envs(task: str, num_envs: int) -> VectorEnv[Any, Any, Any]:
+    """Copies of a task side by side."""
+    try:
+        return gym.make_vec(task, num_envs=num_envs)
+    except gym.error.UnregisteredEnv as error:
+        close = difflib.get_close_matches(task, gym.registry, n=3)
+        hint = f" Close names: {', '.join(close)}." if close else ""
+        raise ValueError(f"unknown task {task!r}: {error}{hint} `safexp tasks` lists ours.") from error
+    except (gym.error.Error, ModuleNotFoundError) as error:
+        raise ValueError(f"cannot make task {task!r}: {error}") from error
+
+
+def make_constraint(config: RunConfig) -> Constraint:
+    """The constraint that a description names."""
+    if config.constraint == "margin":
+        return Margin()
+    assert config.limit is not None, "settled configurations have a limit"
+    if config.constraint == "instantaneous":
+        return Instantaneous(config.limit, cost_max=config.cost_max)
+    return Budget(config.limit, config.discount, cost_max=config.cost_max)
+
+
+def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowledge) -> Quantifier:
+    """The quantifier that a description names, with what the task can tell."""
+    if config.quantifier == "exact-gp":
+        return ExactGP(**check_settings(ExactGP, {**knowledge.exact_gp, **config.quantifier_options}))
+    if config.quantifier_options:
+        raise ValueError(f"quantifier_options={config.quantifier_options!r}: {config.quantifier!r} takes none.")
+    if config.quantifier == "unknown":
+        return Unknown()
+    wanted = "margin" if config.constraint == "margin" else "cost"
+    signal = knowledge.margin if config.constraint == "margin" else knowledge.cost
+    if signal is None:
+        raise ValueError(
+            f"quantifier='known': task {config.task!r} does not tell its {wanted} beforehand. Give its environment an "
+            f"attribute knowledge=safexp.tasks.knowledge.Knowledge({wanted}=<function of states and actions>), or use "
+            "another quantifier."
+        )
+
+    def cost(states: Array, actions: Array) -> ArrayLike:
+        return constraint.normalise(np.asarray(signal(states, actions), dtype=np.float64))
+
+    return Known(cost)
+
+
+def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:
+    """What a quantifier that learns starts from, in the units that the constraint reads."""
+    if config.quantifier != "exact-gp":
+        return None
+    if knowledge.log is None:
+        if config.constraint == "budget":
+            return None
+        raise ValueError(
+            f"quantifier='exact-gp' under a constraint of kind {config.constraint!r} needs safe transitions to start "
+            f"from, and task {config.task!r} provides none. Give its environment an attribute "
+            "knowledge=safexp.tasks.knowledge.Knowledge(log=<function of a generator that returns a Log>), or use "
+            "--constraint budget."
+        )
+    log = knowledge.log(np.random.default_rng(config.seed))
+    if config.constraint != "margin":
+        return log
+    if log.margins is None:
+        raise ValueError(f"task {config.task!r} logs no margins: use --constraint budget or instantaneous.")
+    return log._replace(costs=log.margins)
+
+
+def check_options(learner: type[BaseAlgorithm], options: Any) -> dict[str, Any]:
+    """A learner's options, with classes in place of their names."""
+    given = {name: options[name] for name in options if name in ("env", "seed", "verbose", "tensorboard_log")}
+    if given:
+        raise ValueError(f"learner_options={given!r} are set by the run itself: leave them out.")
+    return build_policy(check_settings(learner, dict(options)))
+
+
+def check_settings(owner: type, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings themselves, if the constructor takes them."""
+    known = list(inspect.signature(owner).parameters)
+    for name in settings:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known)}."
+            raise ValueError(f"{owner.__name__} has no option {name!r}: {hint}")
+    return settings

@@ -1,0 +1,173 @@
+"""One run, described completely by plain values: the same description gives the same run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+
+import tyro
+
+from safexp.penalty import Penalty
+
+Method = Literal["mase", "bare"]
+ConstraintName = Literal["budget", "instantaneous", "margin"]
+QuantifierName = Literal["unknown", "known", "exact-gp"]
+
+
+def _parse_options(text: str) -> dict[str, Any]:
+    options = json.loads(text)
+    if not isinstance(options, dict):
+        raise ValueError("expected a JSON object such as '{\"learning_rate\": 0.001}'")
+    return options
+
+
+Options = Annotated[
+    Mapping[str, Any],
+    tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="JSON",
+        instance_from_str=lambda words: _parse_options(words[0]),
+        is_instance=lambda value: isinstance(value, Mapping),
+        str_from_instance=lambda value: [json.dumps(value)],
+    ),
+]
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run of one method on one task.
+
+    What only the task or the learner can judge (do they exist, do they take these options) is checked when the run is
+    built, which is still before anything is written.
+
+    Args:
+        task: a Gymnasium id; `package:Name-v0` imports the package first. `safexp tasks` lists ours.
+        method: `mase` shields the learner; `bare` lets it do what it likes and counts.
+        constraint: `budget` bounds the sum of the costs of an episode, `instantaneous` every single cost, `margin`
+            keeps the task's signed distance to the limit at or above 0.
+        limit: of the budget (3 if not given), or of every cost; a margin has none.
+        discount: of the sum that a budget bounds; 1 adds costs up plainly.
+        cost_max: the largest cost that the task can give.
+        quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task tells its cost function)
+            or `exact-gp` (learned, from safe transitions that the task provides).
+        quantifier_options: settings of the quantifier, over those that the task recommends.
+        learner: an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, TRPO, SAC, TD3 or DQN.
+        learner_options: settings of the learner, over our defaults for PPO and TRPO; {"torch.nn": "ReLU"} is a class.
+        penalty: what a stop costs the learner where nothing is known of the costs; c in −c / width.
+        largest_penalty: what it costs where the stop was certain; by default the same, which makes it a constant.
+        num_envs: how many copies of the task run side by side.
+        steps: how many environment steps to learn for, over all copies.
+        seed: of everything random.
+        out: the run's folder, which must not exist; by default runs/TASK-METHOD-SEED.
+    """
+
+    task: str = "safexp/PlanarRobot-v0"
+    method: Method = "mase"
+    constraint: ConstraintName = "budget"
+    limit: Annotated[float | None, tyro.conf.arg(aliases=("--budget",), metavar="FLOAT")] = None
+    discount: float = 1.0
+    cost_max: float = 1.0
+    quantifier: QuantifierName = "unknown"
+    quantifier_options: Options = field(default_factory=dict)
+    learner: str = "PPO"
+    learner_options: Options = field(default_factory=dict)
+    penalty: float = Penalty.c
+    largest_penalty: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    num_envs: int = 16
+    steps: int = 60_000
+    seed: int = 0
+    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
+
+    def __post_init__(self) -> None:
+        for name, choices in [("method", Method), ("constraint", ConstraintName), ("quantifier", QuantifierName)]:
+            if (given := getattr(self, name)) not in get_args(choices):
+                raise ValueError(f"{name}={given!r} is not one of {', '.join(get_args(choices))}.")
+        for name, least in [("num_envs", 1), ("steps", 1), ("seed", 0)]:
+            if (given := getattr(self, name)) < least:
+                raise ValueError(f"{name}={given} must be at least {least}.")
+        for name in ("quantifier_options", "learner_options"):
+            _check_json(name, getattr(self, name))
+        Penalty(self.penalty, self.largest_penalty)  # raises with a clear word
+        self._check_constraint()
+
+    def settled(self) -> Self:
+        """The same run with every default that depends on other values written out, as its folder records it."""
+        return dataclasses.replace(
+            self,
+            limit=3.0 if self.limit is None and self.constraint == "budget" else self.limit,
+            learner_options={**_our_options(self.learner, self.num_envs), **self.learner_options},
+        )
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is written."""
+        task = self.task.replace("/", "-").replace(":", "-")
+        return self.out or Path("runs") / f"{task}-{self.method}-{self.seed}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that determines the run; where its folder is does not."""
+        document = dataclasses.asdict(self)
+        del document["out"]
+        return document
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], out: Path | None = None) -> Self:
+        """The description that `to_json` wrote."""
+        unknown = sorted(set(document) - {entry.name for entry in dataclasses.fields(cls)} | {"out"} & set(document))
+        if unknown:
+            raise ValueError(f"unknown settings {', '.join(unknown)}: written by another version of safexp?")
+        try:
+            return cls(**document, out=out)
+        except TypeError as error:
+            raise ValueError(f"settings of the wrong kind ({error}): written by another version of safexp?") from error
+
+    def command(self) -> str:
+        """The shell command that does this run again."""
+        usual = type(self)().to_json()
+        words = ["safexp", "train"]
+        for name, value in self.to_json().items():
+            if value != usual[name]:
+                text = json.dumps(value) if isinstance(value, dict) else str(value)
+                words += [f"--{name.replace('_', '-')}", text]
+        return shlex.join([*words, *([] if self.out is None else ["--out", str(self.out)])])
+
+    def _check_constraint(self) -> None:
+        if self.constraint == "margin" and self.limit is not None:
+            raise ValueError(f"limit={self.limit}: a margin has no limit, it must stay at or above 0; leave it out.")
+        if self.constraint == "instantaneous" and self.limit is None:
+            raise ValueError("an instantaneous constraint needs a limit: say --limit 0.3, for example.")
+        if self.limit is not None and not (math.isfinite(self.limit) and self.limit >= 0):
+            raise ValueError(f"limit={self.limit} (--budget, --limit) must be finite and at least 0; 0 allows no cost.")
+        if not 0 < self.discount <= 1:
+            raise ValueError(f"discount={self.discount} must lie in (0, 1]; 1 adds costs up plainly.")
+        if self.discount != 1 and self.constraint != "budget":
+            raise ValueError(
+                f"discount={self.discount} is for a budget; leave it out with --constraint {self.constraint}."
+            )
+        if not (math.isfinite(self.cost_max) and self.cost_max > 0):
+            raise ValueError(f"cost_max={self.cost_max} must be finite and above 0: the largest cost of a step.")
+        if self.method == "mase" and self.quantifier == "unknown" and self.constraint != "budget":
+            raise ValueError(
+                f"quantifier='unknown' certifies nothing under a constraint of kind {self.constraint!r}: "
+                "use --quantifier known or exact-gp, or --constraint budget."
+            )
+
+
+def _our_options(learner: str, num_envs: int) -> dict[str, Any]:
+    """Options that learn a small task in seconds, 2,048 steps an epoch; other learners keep their own defaults."""
+    if learner in ("PPO", "TRPO"):
+        return {"n_steps": max(2048 // num_envs, 1), "batch_size": 256, "learning_rate": 1e-3}
+    return {}
+
+
+def _check_json(name: str, options: Mapping[str, Any]) -> None:
+    try:
+        json.dumps(dict(options), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}={options!r} must be a mapping of JSON values ({error}).") from None

@@ -1,0 +1,165 @@
+"""The run folder: what a run leaves behind, written here and read here, so that both sides agree.
+
+config.json     the description, versions and command; written first
+episodes.csv    a row for every episode, appended epoch by epoch
+metrics.jsonl   a line for every epoch, appended after its episodes
+timing.json     how long it took and how it ended; apart, so that all the rest is reproducible byte for byte
+error.txt       the traceback of a run that failed
+agent.safexp    the agent, when the run finished
+tensorboard/    events
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from safexp import checkpoint
+from safexp.episodes import Episode
+from safexp.studies.config import RunConfig
+
+CONFIG, METRICS, EPISODES, TIMING = "config.json", "metrics.jsonl", "episodes.csv", "timing.json"
+ERROR, AGENT, TENSORBOARD = "error.txt", "agent.safexp", "tensorboard"
+
+COLUMNS = tuple("return" if name == "true_return" else name for name in Episode._fields)
+"""The header of episodes.csv, whose flags are 0 or 1, so that any tool can add them up."""
+
+
+class RunFolderError(ValueError):
+    """A run folder that cannot be made or read, and why."""
+
+
+class RunFailedError(RuntimeError):
+    """A run that ended with an exception, whose traceback its folder holds."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as its folder tells it.
+
+    `metrics` are the lines of metrics.jsonl; `timing` is empty while a run goes on, and for one that was killed.
+    """
+
+    path: Path
+    config: RunConfig
+    versions: Mapping[str, str]
+    command: str
+    episodes: list[Episode]
+    metrics: list[Mapping[str, Any]]
+    timing: Mapping[str, Any]
+
+    @property
+    def status(self) -> str:
+        """How it ended: finished, interrupted, failed, or not at all."""
+        return str(self.timing.get("status", "unfinished"))
+
+
+def refuse_existing(folder: Path) -> None:
+    """Raise where something is there already."""
+    if folder.exists():
+        raise RunFolderError(f"run folder {folder} exists already: remove it, or give another one with --out.")
+
+
+def create(folder: Path, config: RunConfig, command: str) -> None:
+    """Make the folder of a settled description; two runs can never share one."""
+    refuse_existing(folder)
+    folder.mkdir(parents=True)
+    versions = {"python": platform.python_version(), **checkpoint.versions()}
+    write_json(folder / CONFIG, {"config": config.to_json(), "versions": versions, "command": command})
+    (folder / EPISODES).write_text(_row(COLUMNS))
+    (folder / METRICS).touch()
+
+
+def append_episodes(folder: Path, episodes: Iterable[Episode]) -> None:
+    """Add rows to episodes.csv."""
+    rows = (_row([int(value) if isinstance(value, bool) else value for value in episode]) for episode in episodes)
+    _append(folder / EPISODES, "".join(rows))
+
+
+def append_metrics(folder: Path, line: Mapping[str, Any]) -> None:
+    """Add a line to metrics.jsonl."""
+    _append(folder / METRICS, json.dumps(line, allow_nan=False) + "\n")
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Write a JSON file whole or not at all."""
+    checkpoint.write_bytes(path, (json.dumps(document, indent=2, allow_nan=False) + "\n").encode())
+
+
+def read(folder: Path) -> Run:
+    """A run, also one that is still going on: a last line that is not whole yet is left out.
+
+    Raises:
+        RunFolderError: where this is not a run folder, or something in it cannot be read.
+    """
+    if not folder.is_dir():
+        raise RunFolderError(f"{folder} is not a folder." if folder.exists() else f"{folder} does not exist.")
+    if not (folder / CONFIG).is_file():
+        raise RunFolderError(f"{folder} has no {CONFIG}: it is not a run folder, or its run never began.")
+    try:
+        document = _read_json(folder / CONFIG)
+        return Run(
+            path=folder,
+            config=RunConfig.from_json(document["config"], out=folder),
+            versions=document["versions"],
+            command=str(document["command"]),
+            episodes=_read_episodes(folder / EPISODES),
+            metrics=[json.loads(line) for line in _whole_lines(folder / METRICS)],
+            timing=_read_json(folder / TIMING) if (folder / TIMING).exists() else {},
+        )
+    except KeyError as error:
+        raise RunFolderError(f"{folder}/{CONFIG} has no entry {error}: it is not one of safexp's.") from error
+    except (ValueError, TypeError, AttributeError, OSError) as error:
+        raise RunFolderError(f"{folder} cannot be read as a run: {error}") from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path.name} is not JSON ({error})") from error
+    if not isinstance(document, dict):
+        raise TypeError(f"{path.name} holds no JSON object")
+    return document
+
+
+def _read_episodes(path: Path) -> list[Episode]:
+    lines = _whole_lines(path)
+    if not lines:
+        return []
+    header, *rows = csv.reader(lines)
+    if tuple(header) != COLUMNS:
+        raise ValueError(f"{path.name} has the columns {', '.join(header)}; expected {', '.join(COLUMNS)}")
+    kinds = get_type_hints(Episode).values()
+    episodes = []
+    for number, row in enumerate(rows, start=2):
+        try:
+            values = [kind(float(text)) for kind, text in zip(kinds, row, strict=True)]
+        except ValueError as error:
+            raise ValueError(f"line {number} of {path.name} is damaged ({error})") from error
+        episodes.append(Episode(*values))
+    return episodes
+
+
+def _whole_lines(path: Path) -> list[str]:
+    """The lines that were written to their ends."""
+    if not path.exists():
+        return []
+    return [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+def _row(values: Iterable[Any]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(values)
+    return text.getvalue()
+
+
+def _append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)

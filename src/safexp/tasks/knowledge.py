@@ -1,0 +1,45 @@
+"""What a task can tell before its first step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import ArrayLike
+
+from safexp.shield import Log
+from safexp.signals import Array
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What a task can tell before its first step, for quantifiers that cannot start from nothing.
+
+    An environment, or vector environment, offers it as its attribute `knowledge`. Every part may be left out: a
+    quantifier that needs a missing one is refused with a word about which.
+
+    Args:
+        cost: the costs (n,) of actions (n, da) in states (n, ds), in the task's units; discrete actions are one-hot.
+        margin: their signed distances (n,) to the limit, likewise.
+        log: safe transitions, with costs and margins, drawn with a generator.
+        exact_gp: settings of `ExactGP` under which its bound is believable here.
+    """
+
+    cost: Callable[[Array, Array], ArrayLike] | None = None
+    margin: Callable[[Array, Array], ArrayLike] | None = None
+    log: Callable[[np.random.Generator], Log] | None = None
+    exact_gp: Mapping[str, Any] = field(default_factory=dict)
+
+
+def knowledge_of(envs: VectorEnv[Any, Any, Any]) -> Knowledge:
+    """What these environments can tell; nothing if they do not say."""
+    batch = envs.unwrapped
+    copies = [env.unwrapped for env in getattr(batch, "envs", ())]
+    for owner in (batch, *copies):
+        found = getattr(owner, "knowledge", None)
+        if isinstance(found, Knowledge):
+            return found
+    return Knowledge()

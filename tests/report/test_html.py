@@ -1,0 +1,84 @@
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+from safexp.report.html import render, write_report
+
+from .conftest import MakeRun
+
+
+class Elements(HTMLParser):
+    """Collects the elements of a page, and the text of its data scripts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.data: list[str] = []
+        self._in_data = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        self._in_data = tag == "script" and dict(attrs).get("class") == "data"
+
+    def handle_data(self, data: str) -> None:
+        if self._in_data:
+            self.data.append(data)
+            self._in_data = False
+
+
+def test_the_report_holds_table_curves_command_and_versions(make_run: MakeRun) -> None:
+    page = render([make_run("bare", violate=2, method="bare"), make_run("mase")])
+    for text in ("bare", "mase", "PPO", "safexp/PlanarRobot-v0", "40.7 to 59.3 %", "0 to 3.03 %", "1,234", "torch"):
+        assert text in page
+    assert "safexp train --out &#39;mase&#39;" in page
+    elements = Elements(page)
+    assert len(elements.data) == 6
+    assert all(json.loads(data)["data"] for data in elements.data)
+
+
+def test_every_chart_says_what_it_shows(make_run: MakeRun) -> None:
+    elements = Elements(render([make_run("mase")]))
+    spoken = [attributes["aria-label"] for _, attributes in elements.found if attributes.get("role") == "img"]
+    assert len(spoken) == 6
+    assert "Line chart of true return against environment steps: mase ends at 2." in spoken
+
+
+def test_the_report_needs_no_network(make_run: MakeRun) -> None:
+    elements = Elements(render([make_run("mase")]))
+    assert not [tag for tag, attributes in elements.found if "src" in attributes or "href" in attributes]
+
+
+def test_every_string_is_escaped(make_run: MakeRun) -> None:
+    evil = "<script>alert(1)</script>"
+    run = make_run("a")
+    run = replace(
+        run,
+        path=run.path.parent / "<b>&</b>",
+        config=replace(run.config, task=evil, learner_options={"x": evil}),
+        command=evil,
+        versions={evil: evil},
+    )
+    page = render([run, replace(run, path=Path(evil))], [evil])
+    assert "alert(1)</script>" not in page
+    assert "<b>" not in re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    assert all(json.loads(data) for data in Elements(page).data)
+
+
+def test_what_was_left_out_and_what_did_not_finish_is_said(make_run: MakeRun) -> None:
+    page = render([make_run("a", status="interrupted"), make_run("b", episodes=0, status="")], ["c does not exist."])
+    for text in ("a (interrupted)", "b (unfinished)", "c does not exist."):
+        assert text in page
+
+
+def test_violations_in_unfinished_episodes_are_said(make_run: MakeRun) -> None:
+    run = replace(make_run("a"), metrics=[{"steps": 6000, "violations": 2}])
+    assert "Of a's violations, 2 were in episodes that had not ended." in render([run])
+
+
+def test_the_file_is_written_whole(make_run: MakeRun, tmp_path: Path) -> None:
+    write_report(tmp_path / "deep" / "report.html", [make_run("a")])
+    assert (tmp_path / "deep" / "report.html").read_text().rstrip().endswith("</html>")
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["report.html"]

@@ -1,0 +1,132 @@
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from safexp import Budget, ExactGP, Instantaneous, Known, Log, Margin, Penalty, Unknown
+from safexp.studies.build import build, make_quantifier, make_seed_data
+from safexp.studies.config import RunConfig
+from safexp.tasks.knowledge import Knowledge, knowledge_of
+from safexp.tasks.planar_robot import cost_of, margin_of
+
+SMALL = {"num_envs": 2, "learner_options": {"n_steps": 16, "batch_size": 32}}
+
+
+class Walker(gym.Env[np.ndarray, np.ndarray]):
+    """A task that knows nothing beforehand."""
+
+    observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        return np.zeros(2, np.float32), 0.0, False, False, {"cost": 0.0}
+
+
+class Learned(Walker):
+    """A task that has a log without margins."""
+
+    knowledge = Knowledge(log=lambda rng: Log(np.zeros((3, 2)), np.zeros((3, 1)), np.zeros(3)))
+
+
+@pytest.fixture(autouse=True)
+def _own_tasks() -> Iterator[None]:
+    gym.register("Walker-v0", entry_point=Walker)
+    gym.register("Learned-v0", entry_point=Learned)
+    yield
+    del gym.registry["Walker-v0"], gym.registry["Learned-v0"]
+
+
+def settled(**settings: Any) -> RunConfig:
+    return RunConfig(**{**SMALL, **settings}).settled()
+
+
+def test_mase_gets_constraint_quantifier_and_penalty() -> None:
+    agent = build(settled(limit=4.0, discount=0.9))
+    assert agent.constraint == Budget(4.0, 0.9)
+    assert isinstance(agent.quantifier, Unknown)
+    assert agent.guard.shielding
+    assert agent.guard.penalty == Penalty(1.0, None)
+
+
+def test_the_bare_learner_sees_the_task_alone() -> None:
+    agent = build(settled(method="bare", quantifier="exact-gp"))
+    assert not agent.guard.shielding
+    assert agent.guard.penalty is None
+    assert agent.guard.observation_space.shape == (4,), "no threshold in its observation"
+
+
+@pytest.mark.parametrize(("constraint", "truth"), [("budget", cost_of), ("margin", margin_of)])
+def test_known_costs_come_from_the_task(constraint: Any, truth: Any) -> None:
+    agent = build(settled(quantifier="known", constraint=constraint))
+    assert isinstance(agent.quantifier, Known)
+    rng = np.random.default_rng(0)
+    states, actions = rng.uniform(-1, 1, (5, 4)), rng.uniform(-1, 1, (5, 1, 2))
+    mean, width = agent.quantifier.predict(states, actions)
+    np.testing.assert_allclose(mean[:, 0], agent.constraint.normalise(truth(states, actions[:, 0])))
+    assert not width.any()
+
+
+@pytest.mark.parametrize("task", ["safexp/PlanarRobot-v0", "safexp/PlanarRobotDiscrete-v0"])
+def test_a_gp_starts_from_the_tasks_log_and_settings(task: str) -> None:
+    agent = build(settled(task=task, quantifier="exact-gp", constraint="margin", quantifier_options={"capacity": 50}))
+    assert agent.constraint == Margin()
+    assert isinstance(agent.quantifier, ExactGP)
+    assert agent.quantifier.capacity == agent.quantifier.size == 50
+    assert agent.quantifier.norm_bound == 2.0
+
+
+def test_instantaneous() -> None:
+    agent = build(settled(quantifier="known", constraint="instantaneous", limit=0.3, cost_max=2.0))
+    assert agent.constraint == Instantaneous(0.3, cost_max=2.0)
+
+
+def test_layers_are_named_in_json() -> None:
+    options = {"policy_kwargs": {"net_arch": [8], "activation_fn": {"torch.nn": "ReLU"}}}
+    agent = build(settled(learner_options={**SMALL["learner_options"], **options}))
+    assert "ReLU" in str(agent.learner.policy)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"task": "safexp/PlanarRobt-v0"}, "unknown task 'safexp/PlanarRobt-v0'.*Close names: safexp/PlanarRobot-v0"),
+        ({"task": "nowhere/Robot-v0"}, "unknown task 'nowhere/Robot-v0'.*`safexp tasks` lists ours"),
+        ({"task": "no_such_module:Robot-v0"}, "cannot make task 'no_such_module:Robot-v0': No module named"),
+        ({"task": "not an id"}, "cannot make task 'not an id'"),
+        ({"learner": "PPOO"}, "unknown learner 'PPOO': use one of A2C"),
+        ({"learner_options": {"n_step": 8}}, "PPO has no option 'n_step': did you mean n_steps"),
+        ({"learner_options": {"seed": 8}}, "learner_options={'seed': 8} are set by the run itself"),
+        ({"learner": "DQN", "learner_options": {}}, "DQN cannot be put on safexp/PlanarRobot-v0.*Discrete"),
+        ({"quantifier_options": {"delta": 0.1}}, "quantifier_options=.*'unknown' takes none"),
+        ({"quantifier": "exact-gp", "quantifier_options": {"colour": 1}}, "ExactGP has no option 'colour': it takes"),
+        ({"task": "Walker-v0", "quantifier": "known"}, "'Walker-v0' does not tell its cost beforehand"),
+        (
+            {"task": "Walker-v0", "quantifier": "exact-gp", "constraint": "instantaneous", "limit": 0.3},
+            "needs safe transitions to start from, and task 'Walker-v0' provides none",
+        ),
+        (
+            {"task": "Learned-v0", "quantifier": "exact-gp", "constraint": "margin"},
+            "'Learned-v0' logs no margins: use --constraint budget",
+        ),
+    ],
+)
+def test_a_description_that_cannot_be_built_says_why(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(settled(**settings))
+
+
+def test_knowledge_is_found_in_copies_of_a_single_environment() -> None:
+    assert knowledge_of(gym.make_vec("Learned-v0", num_envs=2)) is Learned.knowledge
+    assert knowledge_of(gym.make_vec("Walker-v0", num_envs=2)) == Knowledge()
+
+
+def test_a_gp_may_start_from_nothing_under_a_budget() -> None:
+    config = settled(quantifier="exact-gp")
+    assert make_seed_data(config, Knowledge()) is None
+    assert isinstance(make_quantifier(config, Budget(3.0), Knowledge()), ExactGP)

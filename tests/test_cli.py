@@ -1,0 +1,137 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from safexp.cli import main
+
+TINY = ["--num-envs", "4", "--steps", "256", "--learner-options", '{"n_steps": 64, "batch_size": 64, "n_epochs": 1}']
+
+OWN_TASK = """
+import gymnasium as gym
+from safexp.tasks.planar_robot import PlanarRobot
+gym.register("Mine-v0", entry_point=PlanarRobot)
+gym.register("Free-v0", entry_point=lambda: gym.wrappers.TransformReward(gym.make("Pendulum-v1"), float))
+"""
+
+
+def typed(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """What a user gets who types this."""
+    command = Path(sys.executable).with_name("safexp")
+    return subprocess.run([command, *words], cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_train_and_report_as_a_user_types_them(tmp_path: Path) -> None:
+    (tmp_path / "my_package.py").write_text(OWN_TASK)
+    trained = typed("train", "--task", "my_package:Mine-v0", "--budget", "2", *TINY, "--out", "runs/a", cwd=tmp_path)
+    assert (trained.returncode, trained.stderr) == (0, "")
+    assert trained.stdout.splitlines()[0] == "mase · my_package:Mine-v0 · PPO · budget ≤ 2 · costs unknown · seed 0"
+    assert trained.stdout.splitlines()[-1] == "run folder: runs/a"
+    assert "\x1b" not in trained.stdout
+    reported = typed("report", "runs/a", cwd=tmp_path)
+    assert (reported.returncode, reported.stderr) == (0, "")
+    assert reported.stdout.splitlines()[-1] == "report: report.html"
+    assert (tmp_path / "report.html").stat().st_size > 1_000_000
+
+
+def test_help_and_tasks_do_without_torch(tmp_path: Path) -> None:
+    program = "import sys; from safexp.cli import main; main(['tasks']); assert 'torch' not in sys.modules"
+    listed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    _, first, second = listed.stdout.splitlines()
+    assert first.split()[:5] == ["safexp/PlanarRobot-v0", "4", "reals", "2", "reals"]
+    assert second.split()[:5] == ["safexp/PlanarRobotDiscrete-v0", "4", "reals", "9", "choices"]
+    assert "goal behind two hills" in first
+
+
+def test_ctrl_c_says_what_is_on_disk(tmp_path: Path) -> None:
+    command = [Path(sys.executable).with_name("safexp"), "train", "--steps", "10000000", "--out", "a"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    metrics = tmp_path / "a" / "metrics.jsonl"
+    deadline = time.monotonic() + 100
+    while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted. a holds the" in errors
+    assert "Traceback" not in errors
+    assert json.loads((tmp_path / "a" / "timing.json").read_text())["status"] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--task", "safexp/PlanarRobt-v0"], "safexp: unknown task 'safexp/PlanarRobt-v0'"),
+        (["--task", "no_such_module:Robot-v0"], "safexp: cannot make task 'no_such_module:Robot-v0'"),
+        (["--budget", "-1"], "safexp: limit=-1.0 (--budget, --limit) must be finite and at least 0"),
+        (["--learner", "PPOO"], "safexp: unknown learner 'PPOO'"),
+        (["--learner-options", '{"n_step": 1}'], "safexp: PPO has no option 'n_step': did you mean n_steps?"),
+        (["--penalty", "-1"], "penalties are given as positive numbers"),
+    ],
+)
+def test_mistakes_end_in_a_line_and_write_nothing(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", *words, "--out", str(tmp_path / "a")]) == 2
+    output = capsys.readouterr()
+    assert message in output.err
+    assert output.err.count("\n") == 1
+    assert not (tmp_path / "a").exists()
+
+
+def test_an_existing_run_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--out", str(tmp_path)]) == 2
+    expected = f"safexp: run folder {tmp_path} exists already: remove it, or give another one with --out.\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_a_run_that_fails_says_where_its_traceback_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    Path("costless.py").write_text(OWN_TASK)
+    assert main(["train", "--task", "costless:Free-v0", *TINY, "--out", "a"]) == 2
+    message = capsys.readouterr().err
+    assert "safexp: the run failed: KeyError: environment 0 gave no info['cost']" in message
+    assert "the traceback is in a/error.txt" in message
+    assert "Traceback" in Path("a/error.txt").read_text()
+
+
+def test_options_that_are_no_json_object_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "--learner-options", "[1]"])
+    assert ended.value.code == 2
+    assert "expected a JSON object" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_run_is_named_and_the_rest_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, foreign, out = tmp_path / "good", tmp_path / "foreign", tmp_path / "report.html"
+    foreign.mkdir()
+    assert main(["train", "--method", "bare", *TINY, "--out", str(good)]) == 0
+    assert main(["report", str(good), str(foreign), str(tmp_path / "gone"), "--out", str(out)]) == 1
+    output = capsys.readouterr()
+    assert f"left out: {foreign} has no config.json: it is not a run folder" in output.err
+    assert f"left out: {tmp_path / 'gone'} does not exist." in output.err
+    *_, heading, row, _, path = output.out.splitlines()
+    assert heading.split() == [
+        *("run", "true", "return", "violations", "episodes", "95", "%", "interval", "stops", "interventions")
+    ]
+    assert row.startswith("good ")
+    assert path == f"report: {out}"
+    assert out.exists()
+
+
+def test_nothing_to_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report"]) == 2
+    assert "nothing to report: give one or more run folders" in capsys.readouterr().err
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "r.html")]) == 2
+    assert "none of these is a run folder" in capsys.readouterr().err
+    assert not (tmp_path / "r.html").exists()
