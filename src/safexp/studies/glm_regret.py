@@ -179,7 +179,7 @@ def predicted_t_star(problem: LinearCMDP, learner: GLMMASE, level: float, limit:
 
 
 def rich_table(table: GLMTable) -> Table:
-    """One line per variant, from its best seed to its worst; "late" is the last tenth of the episodes.
+    """One column per variant, each figure from its best seed to its worst; "late" is the last tenth of the episodes.
 
     The exponent is that of the seeds' mean regret, with each seed's own in parentheses.
     """
@@ -192,36 +192,29 @@ def rich_table(table: GLMTable) -> Table:
             if not variant.curves
         ),
     )
-    for column in (
-        "width",
-        "violated",
-        "stops",
-        "late\nstops",
-        "regret\nexponent",
-        "late relative\nregret",
-        "t*",
-        "ms",
-    ):
-        shown.add_column(column, no_wrap=True)
-    for variant in table.variants:
-        curves = variant.curves
-        if not curves:
-            continue
-        shown.add_row(
-            variant.name,
-            str(sum(curve.violations for curve in curves)),
-            _span([curve.stops for curve in curves], "d"),
-            _span([curve.stops_last_tenth for curve in curves], "d"),
-            f"{variant.exponent:.2f} ({_span([curve.exponent for curve in curves], '.2f')})",
-            _span([curve.relative_regret for curve in curves], ".2%"),
-            _span([curve.t_star for curve in curves if curve.t_star is not None], "d"),
-            _span([curve.milliseconds for curve in curves], ".2f"),
-        )
+    columns = [_column(variant) for variant in table.variants if variant.curves]
+    for heading in ("", *(variant.name for variant in table.variants if variant.curves)):
+        shown.add_column(heading, no_wrap=True)
+    for name in columns[0] if columns else ():
+        shown.add_row(name, *(column[name] for column in columns))
     return shown
 
 
+def _column(variant: Variant) -> dict[str, str]:
+    curves = variant.curves
+    return {
+        "violations": str(sum(curve.violations for curve in curves)),
+        "emergency stops": _span([curve.stops for curve in curves], "d"),
+        "late stops": _span([curve.stops_last_tenth for curve in curves], "d"),
+        "regret exponent": f"{variant.exponent:.2f} ({_span([curve.exponent for curve in curves], '.2f')})",
+        "late relative regret": _span([curve.relative_regret for curve in curves], ".3%"),
+        "t*": _span([curve.t_star for curve in curves if curve.t_star is not None], "d"),
+        "milliseconds an episode": _span([curve.milliseconds for curve in curves], ".2f"),
+    }
+
+
 def _span(values: list[int] | list[float], form: str) -> str:
-    return f"{min(values):{form}}-{max(values):{form}}" if values else "never"
+    return f"{min(values):{form}} to {max(values):{form}}" if values else "never"
 
 
 def main(
