@@ -34,7 +34,7 @@ def catalogue() -> Iterator[tuple[EnvSpec, str]]:
         )
     yield (
         EnvSpec("safexp/GridWorld-v0", entry_point="safexp.tasks.grid_world:GridWorldEnv"),
-        "collect rewards on a random grid whose steep descents are unsafe: the paper's appendix F",
+        "collect rewards on a random grid whose steep descents are unsafe: the paper's appendix H",
     )
     for robot in ("Point", "Car"):
         for name, layout, steps, about in [
