@@ -8,12 +8,10 @@ from stable_baselines3 import PPO
 
 import safexp
 from safexp.finite.grid_world import GridWorld
-from safexp.tasks.grid_world import GridWorldEnv, register
+from safexp.tasks.grid_world import GridWorldEnv
 
 
 def test_gymnasium_accepts_it() -> None:
-    register()
-    register()
     env = gym.make("safexp/GridWorld-v0", size=6)
     check_env(env.unwrapped, skip_render_check=True)
 
