@@ -18,6 +18,9 @@ from safexp.quantifiers import GLM, Each, ExactGP, Known, Quantifier, Unknown
 from safexp.shield import Log, Shield
 
 if TYPE_CHECKING:
+    from safexp.learners.cpo import CPO
+    from safexp.learners.lagrangian import TRPOLagrangian
+    from safexp.learners.trpo import TRPO
     from safexp.mase import MASE
 
 tasks.register()
@@ -25,8 +28,10 @@ tasks.register()
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "CPO",
     "GLM",
     "MASE",
+    "TRPO",
     "AllOf",
     "Budget",
     "Constraint",
@@ -42,6 +47,7 @@ __all__ = [
     "Schedule",
     "Shield",
     "StateVisits",
+    "TRPOLagrangian",
     "Unknown",
 ]
 
@@ -52,4 +58,8 @@ def __getattr__(name: str) -> Any:
         from safexp.mase import MASE
 
         return MASE
+    if name in ("CPO", "TRPO", "TRPOLagrangian"):
+        from safexp import learners
+
+        return getattr(learners, name)
     raise AttributeError(f"module 'safexp' has no attribute {name!r}")

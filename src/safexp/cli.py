@@ -64,17 +64,21 @@ def tasks(
     return 0 if all(one.ok for one in found) else 1
 
 
-def bench(what: Annotated[Literal["tasks"], tyro.conf.Positional], /, json: bool = False) -> int:
+def bench(what: Annotated[Literal["tasks", "learners"], tyro.conf.Positional], /, json: bool = False) -> int:
     """Measure speed as ratios within one run.
 
     Args:
-        what: `tasks`: steps per second of the Goal tasks beside the bare physics of the same model.
+        what: `tasks`: steps per second of the Goal tasks beside the bare physics of the same model; `learners`: TRPO's
+            policy step beside sb3-contrib's, the critics' schedules, and steps per second of whole training.
         json: print JSON instead of a table.
     """
-    from safexp.bench.tasks import measure
     from safexp.report.terminal import print_rows
 
-    print_rows(measure(), json)
+    if what == "tasks":
+        from safexp.bench import tasks as subject
+    else:
+        from safexp.bench import learners as subject  # type: ignore[no-redef]
+    print_rows(subject.measure(), json)
     return 0
 
 

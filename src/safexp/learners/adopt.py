@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, TypeGuard
 
 import sb3_contrib
 import stable_baselines3
@@ -13,6 +13,9 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from torch import nn
 
 from safexp.checkpoint import CheckpointError
+from safexp.learners.cpo import CPO
+from safexp.learners.lagrangian import TRPOLagrangian
+from safexp.learners.trpo import TRPO
 from safexp.replay import RewritingDictReplayBuffer, RewritingReplayBuffer
 from safexp.wrappers.guard import Guard
 
@@ -21,7 +24,7 @@ def make_learner(
     learner: type[BaseAlgorithm], guard: Guard, options: dict[str, Any], seed: int | None
 ) -> BaseAlgorithm:
     """A learner on these environments; off-policy ones get a buffer that rewrites penalties."""
-    if not (isinstance(learner, type) and issubclass(learner, BaseAlgorithm)):
+    if not is_algorithm(learner):
         raise TypeError(f"learner={learner!r} is not an algorithm class of Stable-Baselines3, such as PPO or SAC.")
     mapping = isinstance(guard.observation_space, spaces.Dict)
     # Some learners write into the options they are given, which may be the user's.
@@ -46,18 +49,21 @@ def make_learner(
 
 
 def find_learner(name: str) -> type[BaseAlgorithm]:
-    """The algorithm class of this name in Stable-Baselines3 or its contributions."""
-    for package in (stable_baselines3, sb3_contrib):
-        found = getattr(package, name, None)
-        if isinstance(found, type) and issubclass(found, BaseAlgorithm):
-            return found
-    known = sorted(
-        name
-        for package in (stable_baselines3, sb3_contrib)
-        for name, found in vars(package).items()
-        if isinstance(found, type) and issubclass(found, BaseAlgorithm)
-    )
-    raise ValueError(f"unknown learner {name!r}: use one of {', '.join(known)}, or give the class itself.")
+    """The algorithm class of this name: ours, or one of Stable-Baselines3 or its contributions.
+
+    Ours comes first: "TRPO" is safexp's. sb3-contrib's is had by its class, `learner=sb3_contrib.TRPO`.
+    """
+    packages = (sb3_contrib, stable_baselines3)
+    theirs = {found.__name__: found for package in packages for found in vars(package).values() if is_algorithm(found)}
+    known = theirs | {found.__name__: found for found in (CPO, TRPO, TRPOLagrangian)}
+    if name not in known:
+        raise ValueError(f"unknown learner {name!r}: use one of {', '.join(sorted(known))}, or give the class itself.")
+    return known[name]
+
+
+def is_algorithm(found: Any) -> TypeGuard[type[BaseAlgorithm]]:
+    """Whether this is an algorithm class in the sense of Stable-Baselines3."""
+    return isinstance(found, type) and issubclass(found, BaseAlgorithm)
 
 
 def describe_policy(options: dict[str, Any]) -> dict[str, Any]:

@@ -161,9 +161,10 @@ class RunConfig:
 
 def _our_options(learner: str, num_envs: int) -> dict[str, Any]:
     """Options that learn a small task in seconds, 2,048 steps an epoch; other learners keep their own defaults."""
-    if learner in ("PPO", "TRPO"):
-        return {"n_steps": max(2048 // num_envs, 1), "batch_size": 256, "learning_rate": 1e-3}
-    return {}
+    steps = {"n_steps": max(2048 // num_envs, 1)}
+    if learner == "PPO":
+        return {**steps, "batch_size": 256, "learning_rate": 1e-3}
+    return steps if learner in ("TRPO", "TRPOLagrangian", "CPO") else {}
 
 
 def _check_json(name: str, options: Mapping[str, Any]) -> None:

@@ -1,0 +1,117 @@
+"""TRPO on reward − λ·cost, with a multiplier λ that rises while episodes cost more than the limit."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch as th
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.type_aliases import GymEnv
+from stable_baselines3.common.type_aliases import Schedule as RateSchedule
+from torch import Tensor
+
+from safexp.learners.critic import Schedule
+from safexp.learners.neighbourhood import Neighbourhood
+from safexp.learners.on_policy import TrustRegionAlgorithm, check_cost_limit, standardised
+
+
+class Multiplier:
+    """λ ≥ 0, driven by how much the mean cost of an episode exceeds its limit.
+
+    Projected gradient ascent on the dual, λ ← max(0, λ + η·excess), is the integral part; with a proportional and a
+    derivative part it is a PID controller: λ = max(0, K_p·excess + I + K_d·max(0, rise of the cost)).
+    """
+
+    def __init__(self, integral: float, proportional: float = 0.0, derivative: float = 0.0) -> None:
+        self.gains = (integral, proportional, derivative)
+        self.value = self._sum = 0.0
+        self._last_cost: float | None = None
+
+    def update(self, episode_cost: float, limit: float) -> float:
+        """The multiplier after episodes of this mean cost."""
+        integral, proportional, derivative = self.gains
+        excess = episode_cost - limit
+        rise = 0.0 if self._last_cost is None else max(0.0, episode_cost - self._last_cost)
+        self._sum = max(0.0, self._sum + integral * excess)
+        self._last_cost = episode_cost
+        self.value = max(0.0, proportional * excess + self._sum + derivative * rise)
+        return self.value
+
+
+class TRPOLagrangian(TrustRegionAlgorithm):
+    """TRPO on the Lagrangian: advantages (A − λ A_cost) / (1 + λ), both standardised, so that λ has no units.
+
+    The limit is kept in expectation and in the long run: λ follows the cost, so episodes exceed it all along.
+
+    Args:
+        policy: as all further arguments, see `TrustRegionAlgorithm`.
+        env: the environments, with a cost in `info["cost"]`.
+        cost_limit: what the cost of an episode may be in the mean; 0 works.
+        penalty_lr: η, the step of projected gradient ascent in λ: a controller's integral gain.
+        penalty_proportional: K_p of a PID controller.
+        penalty_derivative: K_d of a PID controller.
+        cost_gamma: discount of the cost in the cost critic and its advantages.
+    """
+
+    costly: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        policy: str | type[ActorCriticPolicy],
+        env: GymEnv | str,
+        cost_limit: float = 25.0,
+        penalty_lr: float = 3e-2,
+        penalty_proportional: float = 0.0,
+        penalty_derivative: float = 0.0,
+        cost_gamma: float = 0.99,
+        learning_rate: float | RateSchedule = 5e-3,
+        n_steps: int = 2048,
+        gamma: float = 0.99,
+        gae_lambda: float = 0.97,
+        target_kl: float = 0.01,
+        cg_max_steps: int = 10,
+        cg_damping: float = 0.1,
+        line_search_shrinking_factor: float = 0.8,
+        line_search_max_iter: int = 10,
+        sub_sampling_factor: int = 1,
+        critic: Schedule = "fast",
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        policy_kwargs: dict[str, Any] | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: th.device | str = "auto",
+        _init_setup_model: bool = True,
+    ) -> None:
+        check_cost_limit(cost_limit)
+        super().__init__(
+            policy,
+            env,
+            learning_rate,
+            n_steps,
+            gamma,
+            gae_lambda,
+            target_kl,
+            cg_max_steps,
+            cg_damping,
+            line_search_shrinking_factor,
+            line_search_max_iter,
+            sub_sampling_factor,
+            critic,
+            stats_window_size,
+            tensorboard_log,
+            policy_kwargs,
+            verbose,
+            seed,
+            device,
+            _init_setup_model,
+        )
+        self.cost_limit = cost_limit
+        self.cost_gamma = cost_gamma
+        self.multiplier = Multiplier(penalty_lr, penalty_proportional, penalty_derivative)
+
+    def improve(self, near: Neighbourhood, reward: Tensor, cost: Tensor) -> None:
+        episode_cost, _ = self.episode_cost()
+        penalty = self.multiplier.update(episode_cost, self.cost_limit)
+        self.ascend(near, (standardised(reward) - penalty * standardised(cost)) / (1 + penalty))
+        self.logger.record("train/penalty", penalty)

@@ -1,0 +1,92 @@
+"""What a batch of experience says about the policies near the one that collected it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch as th
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.preprocessing import preprocess_obs
+from torch import Tensor, nn
+
+from safexp.learners.families import Family
+from safexp.learners.trust_region import fisher_product, flatten, split
+
+
+class Actor(nn.Module):
+    """A policy of Stable-Baselines3 as a function from observations to its distributions' parameters (n, k)."""
+
+    def __init__(self, policy: ActorCriticPolicy, family: Family) -> None:
+        super().__init__()
+        self.policy = policy
+        self.family = family
+        parts: list[nn.Module] = [policy.pi_features_extractor, policy.mlp_extractor.policy_net, policy.action_net]
+        own = {id(parameter) for part in parts for parameter in part.parameters()} | {
+            id(getattr(policy, "log_std", None))
+        }
+        self.trained = {name: parameter for name, parameter in self.named_parameters() if id(parameter) in own}
+        """What decides on actions, by name; the critics must leave it alone."""
+
+    def forward(self, observations: Any) -> Tensor:
+        policy = self.policy
+        inputs = preprocess_obs(observations, policy.observation_space, normalize_images=policy.normalize_images)
+        features = policy.pi_features_extractor(inputs)
+        return self.family.parameters(policy, policy.mlp_extractor.forward_actor(features))
+
+
+class Look(NamedTuple):
+    """Another policy on the same batch: its probability ratios (n,) to the old one, and the mean KL divergence."""
+
+    ratios: Tensor
+    kl: float
+
+
+class Neighbourhood:
+    """A batch of n steps, for policies given by flat parameters (p,).
+
+    The importance-weighted mean of an advantage A (n,) is the surrogate objective mean(π/π_old · A); `gradient` is its
+    gradient at the old policy, `fisher` the damped Fisher product there, from every `sub_sampling`-th step.
+    """
+
+    def __init__(
+        self, actor: Actor, observations: Any, actions: Tensor, damping: float = 0.1, sub_sampling: int = 1
+    ) -> None:
+        self.actor = actor
+        self._observations = observations
+        self._actions = actions
+        self._parameters = list(actor.trained.values())
+        self.point = flatten(self._parameters).detach().requires_grad_()
+        self._outputs = self._model(self.point, observations)
+        self._log_prob = actor.family.log_prob(self._outputs, actions)
+        self._old, self._old_log_prob = self._outputs.detach(), self._log_prob.detach()
+        some = self._outputs if sub_sampling == 1 else self._model(self.point, every(observations, sub_sampling))
+        self.fisher = fisher_product(some, self.point, actor.family.metric(some.detach()), damping)
+
+    def gradient(self, advantages: Tensor) -> Tensor:
+        """∇ mean(π/π_old · A) = mean(A ∇log π) at the old policy, (p,)."""
+        (gradient,) = th.autograd.grad((self._log_prob * advantages).mean(), self.point, retain_graph=True)
+        return gradient
+
+    @th.no_grad()
+    def look(self, point: Tensor) -> Look:
+        """The policy with these parameters."""
+        outputs = self._model(point, self._observations)
+        ratios = th.exp(self.actor.family.log_prob(outputs, self._actions) - self._old_log_prob)
+        return Look(ratios, float(self.actor.family.kl(self._old, outputs).mean()))
+
+    @th.no_grad()
+    def move(self, point: Tensor) -> None:
+        """Give the policy these parameters."""
+        for parameter, value in zip(self._parameters, split(point, self._parameters), strict=True):
+            parameter.copy_(value)
+
+    def _model(self, point: Tensor, observations: Any) -> Tensor:
+        parameters = dict(zip(self.actor.trained, split(point, self._parameters), strict=True))
+        return th.func.functional_call(self.actor, parameters, (observations,))
+
+
+def every(observations: Any, stride: int) -> Any:
+    """Every `stride`-th of a batch of observations."""
+    if isinstance(observations, dict):
+        return {key: part[::stride] for key, part in observations.items()}
+    return observations[::stride]

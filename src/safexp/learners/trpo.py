@@ -1,0 +1,18 @@
+"""TRPO: the step that gains most within a trust region; it knows nothing of costs."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from safexp.learners.neighbourhood import Neighbourhood
+from safexp.learners.on_policy import TrustRegionAlgorithm, standardised
+
+
+class TRPO(TrustRegionAlgorithm):
+    """Trust-region policy optimisation: x = √(2δ / gᵀF⁻¹g) F⁻¹g, then a backtracking line search.
+
+    See `TrustRegionAlgorithm` for its arguments; their names and meanings are sb3-contrib's.
+    """
+
+    def improve(self, near: Neighbourhood, reward: Tensor, cost: Tensor) -> None:
+        self.ascend(near, standardised(reward))

@@ -1,0 +1,155 @@
+"""The mathematics of a trust-region step, as pure functions of flat parameter vectors (p,).
+
+A step x from the current parameters solves, to first order in the objective and second order in the KL divergence,
+
+    maximise gᵀx  subject to  ½ xᵀF x ≤ δ                 (TRPO)
+                         and  c + bᵀx ≤ 0                 (CPO)
+
+with F the Fisher matrix of the policy, of which only products with vectors are ever computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+import torch as th
+from torch import Tensor
+
+Product = Callable[[Tensor], Tensor]
+"""A symmetric matrix as what it does to a vector, or to every row of a batch."""
+
+TINY = 1e-8
+"""Below this, squared lengths and their like are zero in float32 arithmetic."""
+
+
+def flatten(parts: Sequence[Tensor]) -> Tensor:
+    """Tensors as one vector (p,)."""
+    return th.cat([part.reshape(-1) for part in parts])
+
+
+def split(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors that `flatten` joined, as views of the vector."""
+    pieces = th.split(vector, [part.numel() for part in like])
+    return [piece.view_as(part) for piece, part in zip(pieces, like, strict=True)]
+
+
+def fisher_product(outputs: Tensor, point: Tensor, metric: Product, damping: float) -> Product:
+    """The Fisher matrix JᵀMJ / n + damping at a point (p,), where J is the Jacobian of the outputs (n, k) there.
+
+    `metric` multiplies a tangent (n, k) with M, the Fisher matrix of each row's distribution in its own parameters.
+    The forward derivative Jv is taken as the derivative of u ↦ Jᵀu, which is linear: its graph, like that of the
+    outputs, is built once for all products, where a forward-mode pass would compute the outputs again each time.
+    """
+    seed = th.zeros_like(outputs, requires_grad=True)
+    (pulled,) = th.autograd.grad(outputs, point, seed, create_graph=True)
+
+    def product(vector: Tensor) -> Tensor:
+        (tangent,) = th.autograd.grad(pulled, seed, vector, retain_graph=True)
+        (result,) = th.autograd.grad(outputs, point, metric(tangent) / len(outputs), retain_graph=True)
+        return result + damping * vector
+
+    return product
+
+
+def conjugate_gradient(product: Product, target: Tensor, steps: int, tolerance: float = 1e-10) -> Tensor:
+    """An x with A x ≈ target (p,), for a positive definite A; stops early at a squared residual below `tolerance`."""
+    solution = th.zeros_like(target)
+    residual, direction = target.clone(), target.clone()
+    error = residual @ residual
+    for _ in range(steps):
+        if error <= tolerance:
+            break
+        image = product(direction)
+        length = error / (direction @ image)
+        solution += length * direction
+        residual -= length * image
+        previous, error = error, residual @ residual
+        direction = residual + (error / previous) * direction
+    return solution
+
+
+def natural_step(gradient: Tensor, direction: Tensor, radius: float) -> Tensor:
+    """TRPO's step √(2δ / gᵀF⁻¹g) F⁻¹g, from the gradient g and the direction F⁻¹g."""
+    squared = float(gradient @ direction)
+    return direction * math.sqrt(2 * radius / squared) if squared > TINY * radius else th.zeros_like(direction)
+
+
+class Found(NamedTuple):
+    """What a line search found: a point, and the fraction of the step that leads there; 0 where none was accepted."""
+
+    point: Tensor
+    fraction: float
+
+
+def line_search(accept: Callable[[Tensor], bool], point: Tensor, step: Tensor, shrink: float, attempts: int) -> Found:
+    """The first of point + shrinkʲ·step, j = 0, 1, …, that is accepted; the point itself if none is."""
+    fraction = 1.0
+    for _ in range(attempts):
+        candidate = point + fraction * step
+        if accept(candidate):
+            return Found(candidate, fraction)
+        fraction *= shrink
+    return Found(point, 0.0)
+
+
+class Case(Enum):
+    """What the linear constraint means within the trust region."""
+
+    NO_GRADIENT = "the cost does not change to first order"
+    INACTIVE = "the unconstrained step keeps the constraint"
+    ACTIVE = "the constraint's plane cuts the trust region"
+    RECOVERY = "no point of the trust region keeps the constraint"
+
+
+class ConstrainedStep(NamedTuple):
+    """CPO's step x, the multipliers (λ of the KL, ν of the cost) it is optimal for, and the case it belongs to."""
+
+    step: Tensor
+    kl_multiplier: float
+    cost_multiplier: float
+    case: Case
+
+
+def constrained_step(
+    gradient: Tensor,
+    cost_gradient: Tensor,
+    cost_excess: float,
+    direction: Tensor,
+    cost_direction: Tensor,
+    radius: float,
+) -> ConstrainedStep:
+    """CPO's step: maximise gᵀx subject to c + bᵀx ≤ 0 and ½xᵀFx ≤ δ, from F⁻¹g and F⁻¹b.
+
+    The dual's optimum is x = F⁻¹(g − νb) / λ. With q = gᵀF⁻¹g, r = gᵀF⁻¹b, s = bᵀF⁻¹b, A = q − r²/s, B = 2δ − c²/s:
+
+    - the unconstrained step keeps the constraint: ν = 0, λ = √(q / 2δ);
+    - else, if B ≥ 0, the optimum lies where the plane c + bᵀx = 0 cuts the trust region's boundary: from the point of
+      the plane nearest to 0 in F's norm, −(c/s) F⁻¹b, along what b leaves of g for the radius that remains,
+      √(B/A) F⁻¹(g − (r/s) b); so λ = √(A/B), ν = (r + λc) / s;
+    - if B < 0 and c > 0, no step within the region suffices: the longest one that lowers the cost, −√(2δ/s) F⁻¹b;
+    - where b = 0, no step changes the cost to first order, with slack (c ≤ 0) or without: the unconstrained step. To
+      stand still instead would keep a policy that costs too much for ever.
+
+    c is the excess *per episode*, so b must be the gradient of the cost per episode.
+    """
+    q, s = float(gradient @ direction), float(cost_gradient @ cost_direction)
+    r = float(gradient @ cost_direction)
+    free = natural_step(gradient, direction, radius)
+    free_multiplier = math.sqrt(max(q, 0.0) / (2 * radius))
+    if s <= TINY:
+        return ConstrainedStep(free, free_multiplier, 0.0, Case.NO_GRADIENT)
+    if cost_excess + float(cost_gradient @ free) <= 0:
+        return ConstrainedStep(free, free_multiplier, 0.0, Case.INACTIVE)
+    remaining = 2 * radius - cost_excess**2 / s
+    if remaining < 0:
+        return ConstrainedStep(-math.sqrt(2 * radius / s) * cost_direction, 0.0, math.inf, Case.RECOVERY)
+    nearest = -(cost_excess / s) * cost_direction
+    along = q - r**2 / s
+    if along <= TINY * max(q, TINY) or remaining == 0:  # nothing of g is left in the plane, or no radius to follow it
+        return ConstrainedStep(nearest, 0.0, r / s, Case.ACTIVE)
+    multiplier = math.sqrt(along / remaining)
+    step = nearest + (direction - (r / s) * cost_direction) / multiplier
+    return ConstrainedStep(step, multiplier, (r + multiplier * cost_excess) / s, Case.ACTIVE)
