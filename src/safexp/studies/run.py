@@ -20,6 +20,9 @@ from safexp.progress import ProgressBar
 from safexp.studies import folder as run_folder
 from safexp.studies.build import build
 from safexp.studies.config import RunConfig
+from safexp.studies.trajectories import Follower
+from safexp.tasks.scene import scenes_of
+from safexp.vector import BatchedVecEnv
 
 
 def run(config: RunConfig, progress_bar: bool = False) -> Path:
@@ -38,6 +41,7 @@ def run(config: RunConfig, progress_bar: bool = False) -> Path:
     folder = config.folder
     run_folder.refuse_existing(folder)
     agent = build(config)
+    agent.guard.recorder.witness = follower = follow(agent)
     run_folder.create(folder, config, command)
     clock = Clock()
     shown = ProgressBar(config.steps, agent.guard.recorder, title=describe(config)) if progress_bar else nullcontext()
@@ -45,7 +49,7 @@ def run(config: RunConfig, progress_bar: bool = False) -> Path:
     agent.learner.set_logger(logger)
     try:
         with shown as bar:
-            agent.learn(config.steps, [EpochWriter(agent, folder), *([bar] if bar else [])])
+            agent.learn(config.steps, [EpochWriter(agent, folder, follower), *([bar] if bar else [])])
         agent.save(folder / run_folder.AGENT)
     except KeyboardInterrupt:
         run_folder.write_json(folder / run_folder.TIMING, clock.read("interrupted", agent.guard.recorder.steps))
@@ -61,6 +65,14 @@ def run(config: RunConfig, progress_bar: bool = False) -> Path:
         agent.guard.close()
     run_folder.write_json(folder / run_folder.TIMING, clock.read("finished", agent.guard.recorder.steps))
     return folder
+
+
+def follow(agent: MASE) -> Follower | None:
+    """A follower of an agent's robots, if their environments show them from above."""
+    venv = agent.guard.venv
+    assert isinstance(venv, BatchedVecEnv), "a run is built on a VectorEnv"
+    scene = scenes_of(venv.envs)
+    return Follower(venv.num_envs, scene, lambda: venv.columns.get("position")) if scene else None
 
 
 def describe(config: RunConfig) -> str:
@@ -93,12 +105,13 @@ def epoch_metrics(epoch: int, recorder: Recorder, since: int) -> dict[str, Any]:
 
 
 class EpochWriter(BaseCallback):
-    """Writes down every epoch when it is over: its episodes, then its line of metrics, then TensorBoard's events."""
+    """Writes down every epoch when it is over: episodes, then a line of metrics, trajectories, TensorBoard's events."""
 
-    def __init__(self, agent: MASE, folder: Path) -> None:
+    def __init__(self, agent: MASE, folder: Path, follower: Follower | None) -> None:
         super().__init__()
         self.agent = agent
         self.folder = folder
+        self.follower = follower
         self._epochs = agent.epochs
         self._episodes = 0
 
@@ -117,6 +130,8 @@ class EpochWriter(BaseCallback):
         line = epoch_metrics(self.agent.epochs, recorder, self._episodes)
         run_folder.append_episodes(self.folder, recorder.episodes[self._episodes :])
         run_folder.append_metrics(self.folder, line)
+        if self.follower and self.follower.trajectories.early:
+            run_folder.write_trajectories(self.folder, self.follower.trajectories)
         for name, value in line.items():
             if value is not None and name not in ("epoch", "steps"):
                 self.logger.record(f"epoch/{name}", value)
