@@ -31,7 +31,8 @@ def test_a_run_leaves_its_folder(finished: Path) -> None:
     assert found.timing["steps"] == 1024
     assert found.command.startswith("safexp train --learner-options ")
     assert {path.name for path in finished.iterdir()} == {
-        *("config.json", "episodes.csv", "metrics.jsonl", "timing.json", "agent.safexp", "tensorboard")
+        *("config.json", "episodes.csv", "metrics.jsonl", "trajectories.json", "timing.json", "agent.safexp"),
+        "tensorboard",
     }
 
 
