@@ -16,7 +16,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
 
-DEMO := $(BIN)/safexp train --task safexp/PointGoalStatic-v0 --budget 20 --learner TRPO --num-envs 50 --steps 320000 \
+DEMO := $(BIN)/safexp train --task safexp/PointGoalStatic-v0 --budget 20 --learner TRPO --num-envs 50 --steps 400000 \
 	--learner-options '{"n_steps": 80, "batch_size": 500, "gae_lambda": 0.97}'
 
 demo: $(READY)

@@ -176,5 +176,12 @@ def _layout() -> go.Layout:
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="#fbfbf9",
         showlegend=True,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}},
+        legend={
+            "orientation": "h",
+            "x": -0.06,
+            "y": 1.02,
+            "yanchor": "bottom",
+            "font": {"size": 12},
+            "tracegroupgap": 2,
+        },
     )
