@@ -161,3 +161,17 @@ def test_nothing_to_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "r.html")]) == 2
     assert "none of these is a run folder" in capsys.readouterr().err
     assert not (tmp_path / "r.html").exists()
+
+
+def test_the_paper_s_table_and_theorems_are_reproduced(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "grid-world", "--worlds", "1", "--steps", "20", "--betas", "4", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["method"] for row in rows} == {"SNO-MDP", "MASE"}
+    assert (tmp_path / "runs" / "grid-world.png").stat().st_size > 10_000
+    assert main(["reproduce", "glm", "--episodes", "40", "--seeds", "1"]) == 0
+    assert "figure: runs/glm-mase.png" in capsys.readouterr().out
+    assert main(["reproduce"]) == 2
+    assert "say what to reproduce" in capsys.readouterr().err

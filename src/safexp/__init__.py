@@ -14,7 +14,7 @@ from safexp.constraints import (
     StateVisits,
 )
 from safexp.penalty import Penalty
-from safexp.quantifiers import Each, ExactGP, Known, Quantifier, Unknown
+from safexp.quantifiers import GLM, Each, ExactGP, Known, Quantifier, Unknown
 from safexp.shield import Log, Shield
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ tasks.register()
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "GLM",
     "MASE",
     "AllOf",
     "Budget",

@@ -1,4 +1,4 @@
-"""The command line: `safexp train | tasks | bench | report`."""
+"""The command line: `safexp train | reproduce | report | tasks | bench`."""
 
 from __future__ import annotations
 
@@ -142,12 +142,34 @@ def on_disk(folder: Path) -> str:
     )
 
 
+def reproduce() -> int:
+    """Reproduce the paper: `grid-world` (Table 3) or `glm` (the theorems on GLM-MASE)."""
+    raise ValueError("say what to reproduce: safexp reproduce grid-world, or safexp reproduce glm.")
+
+
+def reproductions() -> dict[str, Callable[..., int]]:
+    """What `safexp reproduce` can do."""
+    from safexp.studies import glm_regret, grid_world_table
+
+    return {"grid-world": grid_world_table.main, "glm": glm_regret.main}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; mistakes that can be foreseen end in one line on stderr and exit code 2."""
-    commands: dict[str, Callable[..., int]] = {"train": train, "tasks": tasks, "bench": bench, "report": report}
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    commands: dict[str, Callable[..., int]] = {
+        "train": train,
+        "reproduce": reproduce,
+        "report": report,
+        "tasks": tasks,
+        "bench": bench,
+    }
+    program = "safexp"
     try:
+        if words[:1] == ["reproduce"] and len(words) > 1:
+            program, words, commands = "safexp reproduce", words[1:], reproductions()
         return tyro.extras.subcommand_cli_from_dict(
-            commands, prog="safexp", description="Learn without breaking the constraint.", args=arguments
+            commands, prog=program, description="Learn without breaking the constraint.", args=words
         )
     except KeyboardInterrupt:
         print("interrupted.", file=sys.stderr)

@@ -41,18 +41,20 @@ class Constraint(ABC):
 
     `memory` is the width w of the state array. `in_observation` says that the threshold carries what the observation
     does not (what remains of a budget), so that the learner should see it; `on_realised_cost`, that what is limited are
-    the costs that happen and not their probabilities. A *signal* is what the environment tells at
-    a step, in the user's units; a *cost* is the same scaled to [0, 1]. With K constraints (`AllOf`) both, and
-    the thresholds, have a last axis K.
+    the costs that happen and not their probabilities. A *signal* is what the environment tells at a step, in the user's
+    units (by default a cost from `cost`, at most `cost_max`); a *cost* is the same scaled to [0, 1]. With K constraints
+    (`AllOf`) both, and the thresholds, have a last axis K.
     """
 
     memory: ClassVar[int] = 0
     in_observation: ClassVar[bool] = False
     on_realised_cost: ClassVar[bool] = True
+    cost: CostSource = "cost"
+    cost_max: float = 1.0
 
-    @abstractmethod
     def signal(self, step: Step) -> Array:
         """What this step brought, (n,), in the user's units; raises `ValueError` on a value that cannot be."""
+        return read_cost(self.cost, self.cost_max, step)
 
     def first_signal(self, observations: Observations) -> Array:
         """What the first state of an episode brings before any action, (n,)."""
@@ -60,7 +62,7 @@ class Constraint(ABC):
 
     def normalise(self, signal: Array) -> Array:
         """The signal as a cost in [0, 1]."""
-        return signal
+        return signal / self.cost_max
 
     def true_cost(self, signal: Array) -> Array:
         """The signal as the cost that a person adds up."""
@@ -71,17 +73,17 @@ class Constraint(ABC):
         """The threshold that the learner sees as 1."""
         return 1.0
 
-    @abstractmethod
     def start(self, observations: Observations) -> Array:
         """What is remembered at the first state of an episode, (n, w)."""
+        return np.zeros((batch_size(observations), self.memory))
 
     @abstractmethod
     def threshold(self, state: Array) -> Array:
         """b_h (n,) for the cost of the next action."""
 
-    @abstractmethod
     def update(self, state: Array, cost: Array, upper_bound: Array) -> Array:
         """What is remembered after a step of this `cost` (n,), which was promised to be at most `upper_bound`."""
+        return state
 
     @abstractmethod
     def violated(self, first: Array, signals: Array) -> bool:
@@ -100,20 +102,8 @@ class Instantaneous(Constraint):
         check_limit(self, "limit", self.limit)
         check_positive(self, "cost_max", self.cost_max)
 
-    def signal(self, step: Step) -> Array:
-        return read_cost(self.cost, self.cost_max, step)
-
-    def normalise(self, signal: Array) -> Array:
-        return signal / self.cost_max
-
-    def start(self, observations: Observations) -> Array:
-        return np.zeros((batch_size(observations), 0))
-
     def threshold(self, state: Array) -> Array:
         return np.full(len(state), self.limit / self.cost_max + TOLERANCE)
-
-    def update(self, state: Array, cost: Array, upper_bound: Array) -> Array:
-        return state
 
     def violated(self, first: Array, signals: Array) -> bool:
         return bool(np.any(signals / self.cost_max > self.limit / self.cost_max + TOLERANCE))
@@ -143,15 +133,6 @@ class Schedule(Constraint):
                     "give one limit for every step, or a function of the steps (n,)."
                 )
             object.__setattr__(self, "limits", limits)
-
-    def signal(self, step: Step) -> Array:
-        return read_cost(self.cost, self.cost_max, step)
-
-    def normalise(self, signal: Array) -> Array:
-        return signal / self.cost_max
-
-    def start(self, observations: Observations) -> Array:
-        return np.zeros((batch_size(observations), 1))
 
     def threshold(self, state: Array) -> Array:
         return self._limits_at(state[:, 0].astype(np.int64)) / self.cost_max + TOLERANCE
@@ -200,12 +181,6 @@ class Budget(Constraint):
     @property
     def largest_threshold(self) -> float:
         return max(self.limit / self.cost_max, 1.0)
-
-    def signal(self, step: Step) -> Array:
-        return read_cost(self.cost, self.cost_max, step)
-
-    def normalise(self, signal: Array) -> Array:
-        return signal / self.cost_max
 
     def start(self, observations: Observations) -> Array:
         return np.tile([0.0, 1.0], (batch_size(observations), 1))
@@ -333,14 +308,8 @@ class Margin(Constraint):
     def true_cost(self, signal: Array) -> Array:
         return np.maximum(-signal, 0.0)
 
-    def start(self, observations: Observations) -> Array:
-        return np.zeros((batch_size(observations), 0))
-
     def threshold(self, state: Array) -> Array:
         return np.full(len(state), 0.5 + TOLERANCE)
-
-    def update(self, state: Array, cost: Array, upper_bound: Array) -> Array:
-        return state
 
     def violated(self, first: Array, signals: Array) -> bool:
         return bool(np.any(signals < -2 * TOLERANCE * self.scale))

@@ -44,7 +44,7 @@ def test_equals_a_loop_over_things(bins: int) -> None:
 
 
 @settings(deadline=None)  # the machine may be busy
-@given(st.floats(-math.pi, math.pi), st.floats(0.001, 4.0))
+@given(st.floats(-math.pi, math.pi), st.floats(0.01, 4.0))
 def test_a_reading_changes_continuously_with_the_angle(angle: float, distance: float) -> None:
     level, origin = np.eye(3)[None], np.zeros((1, 3))
     readings = [

@@ -3,7 +3,9 @@
 from safexp.quantifiers.base import Quantifier, Transitions
 from safexp.quantifiers.each import Each
 from safexp.quantifiers.exact_gp import ExactGP
+from safexp.quantifiers.glm import GLM
 from safexp.quantifiers.known import Known
+from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
 from safexp.quantifiers.unknown import Unknown
 
-__all__ = ["Each", "ExactGP", "Known", "Quantifier", "Transitions", "Unknown"]
+__all__ = ["GLM", "IDENTITY", "LOGISTIC", "Each", "ExactGP", "Known", "Link", "Quantifier", "Transitions", "Unknown"]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -31,6 +34,23 @@ def print_rows(rows: Sequence[Mapping[str, object]], as_json: bool) -> None:
     for row in rows:
         table.add_row(*map(cell, row.values()))
     plain_console().print(table)
+
+
+@contextmanager
+def track(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """A progress bar on stderr; call what it gives when one more is done."""
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda: progress.advance(task)
+
+
+def print_study(document: Mapping[str, object], table: Table, as_json: bool, figure: Path) -> None:
+    """Print a study's table, or all of it as JSON, and where its figure is."""
+    if as_json:
+        print(json.dumps(document))
+        return
+    plain_console().print(table)
+    print(f"figure: {figure}")
 
 
 def cell(value: object) -> str:

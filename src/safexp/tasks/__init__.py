@@ -32,6 +32,10 @@ def catalogue() -> Iterator[tuple[EnvSpec, str]]:
             ),
             f"reach a goal between two hills, whose height is the cost{', in nine directions' if discrete else ''}",
         )
+    yield (
+        EnvSpec("safexp/GridWorld-v0", entry_point="safexp.tasks.grid_world:GridWorldEnv"),
+        "collect rewards on a random grid whose steep descents are unsafe: the paper's appendix H",
+    )
     for robot in ("Point", "Car"):
         for name, layout, steps, about in [
             (

@@ -13,8 +13,10 @@ from safexp.tasks.robots import VASE_HEIGHT, VASE_SIZE, Array, Robot, headings_t
 
 SUBSTEPS: Final = 10
 """Physics steps under one action."""
+STALE: Final = int(mujoco.mjtStage.mjSTAGE_NONE)
 FRESH: Final = int(mujoco.mjtStage.mjSTAGE_ACC)
-"""One more forward pass after the last substep, so that sensors describe the new state, not the one before it."""
+"""A whole forward pass, after which sensors describe the present state and not the one before the last substep."""
+NO_SENSORS: Final = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
 
 
 class Physics:
@@ -42,6 +44,7 @@ class Physics:
         self._qvel: Array = self.batch.bind("qvel")
         self._warmstart: Array = self.batch.bind("qacc_warmstart")
         self._ctrl: Array = self.batch.bind("ctrl")
+        self._flags: NDArray[np.int32] = self.batch.expand("opt.disableflags")
         self._frame_position: Array = self.batch.expand("body_pos")[:, body]
         self._frame_quaternion: Array = self.batch.expand("body_quat")[:, body]
 
@@ -80,7 +83,11 @@ class Physics:
     def advance(self, actions: Array, rows: NDArray[np.intp] | None = None) -> None:
         """Apply `actions` (n, 2) for one control step, to all simulations or to those of `rows`."""
         np.clip(actions, -1.0, 1.0, out=self._ctrl)
-        self.batch.step(rows, nstep=SUBSTEPS, stage=FRESH)
+        # Sensors do not act on the motion, so they are read once, after the last substep: up to a fifth faster.
+        self._flags |= NO_SENSORS
+        self.batch.step(rows, nstep=SUBSTEPS, stage=STALE)
+        self._flags &= ~NO_SENSORS
+        self.batch.forward(rows, stage=FRESH)
 
     def vase_corners(self, row: int) -> Array:
         """The corners (4, 2) of one vase seen from above, as long as it stands."""

@@ -1,0 +1,1 @@
+"""Problems small enough for exact answers: grid worlds and generalised-linear CMDPs."""

@@ -1,0 +1,218 @@
+"""The generalised linear model g(s, a) = f(⟨φ(s, a), θ⟩) as an uncertainty quantifier (the paper's Section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.links import IDENTITY, Array, Link
+
+Features = Callable[[Array, Array], Array]
+Width = Literal["tight", "paper"]
+
+
+@final
+class GLM(Quantifier):
+    """Costs f(⟨φ, θ*⟩) with ‖θ*‖ ≤ 1, known features ‖φ‖ ≤ 1 and σ-sub-Gaussian noise, `mean ± width`.
+
+    With Λ = λI + Σφφᵀ, κ̲ ≤ |f′| ≤ κ̄ and θ̂ the maximum quasi-likelihood estimate in the unit ball, the
+    tight width is κ̄·(√λ + (σ/κ̲)·√(2 ln(1/δ) + ln det Λ/λᵈ))·‖φ‖_{Λ⁻¹}; it holds for all (s, a) and all
+    times at once with probability 1 − δ (docs/glm-mase.md proves it in six lines). Without noise it holds
+    surely, and λ may be as small as arithmetic allows. `width="paper"` is C_g·‖φ‖_{Λ⁻¹} with C = 1 and λ = 1:
+    it certifies next to nothing.
+
+    `features` maps states (N, ds) and actions (N, da) to (N, d). The model keeps at most `capacity` distinct
+    features; what comes later is left out of fit and Λ alike, so the width stays right.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        dimension: int,
+        *,
+        link: Link = IDENTITY,
+        width: Width = "tight",
+        noise: float = 0.0,
+        regulariser: float | None = None,
+        delta: float = 0.05,
+        capacity: int = 20_000,
+        optimism_cap: float = 1.0,
+    ) -> None:
+        if not 0.0 < delta < 1.0:
+            raise ValueError(f"delta is {delta}; a probability strictly between 0 and 1 is needed")
+        if noise < 0.0 or dimension < 1 or capacity < 1:
+            raise ValueError(
+                f"got noise {noise}, dimension {dimension}, capacity {capacity}; "
+                "the first must not be negative, the others at least 1"
+            )
+        if width == "paper" and regulariser not in (None, 1.0):
+            raise ValueError(f"regulariser is {regulariser}, but the paper's width is stated for 1; leave it out")
+        self.regulariser = regulariser or (1.0 if width == "paper" or noise > 0.0 else 0.01)
+        if self.regulariser <= 0.0:
+            raise ValueError(f"regulariser is {regulariser}; it must be positive")
+        self.features, self.dimension, self.link, self.width_kind = features, dimension, link, width
+        self.noise, self.delta, self.capacity, self.optimism_cap = noise, delta, capacity, optimism_cap
+        self.bounds_realised_cost = noise == 0.0
+        self._index: dict[bytes, int]
+        self._phi: Array
+        self._counts: Array
+        self._sums: Array
+        self._forget()
+
+    def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        """Mean and width (n, m) of the costs of `actions` (n, m, da) in `states` (n, ds)."""
+        n, m, _ = actions.shape
+        phi = self._features(np.repeat(states, m, axis=0), actions.reshape(n * m, -1))
+        mean, width = self.bounds(phi)
+        return mean.reshape(n, m), width.reshape(n, m)
+
+    def bounds(self, phi: Array) -> tuple[Array, Array]:
+        """Mean and width (N,) at features (N, d)."""
+        norm = np.sqrt(np.einsum("nd,nd->n", phi @ self.inverse_gram, phi))
+        return self.link.extended(phi @ self.theta)[0], self.scale * norm
+
+    def update(self, data: Transitions) -> None:
+        """Learn from further transitions."""
+        if data.costs.ndim != 1:
+            raise ValueError(f"costs are {data.costs.shape}; a GLM models one cost: give each cost a GLM of its own")
+        self.learn(self._features(data.states, data.actions), data.costs)
+
+    def fit(self, data: Transitions) -> None:
+        """Forget everything and learn from these transitions alone."""
+        self._forget()
+        self.update(data)
+
+    def learn(self, phi: Array, costs: Array) -> None:
+        """Learn costs (N,) at features (N, d); repeated features are kept once, with their number and sum."""
+        for row, cost in zip(phi, costs, strict=True):
+            index = self._index.setdefault(row.tobytes(), len(self._index))
+            if index >= self.capacity:
+                del self._index[row.tobytes()]
+                continue
+            if index == len(self._phi):
+                self._phi = np.concatenate([self._phi, np.zeros_like(self._phi)])
+                self._counts, self._sums = (np.concatenate([x, np.zeros_like(x)]) for x in (self._counts, self._sums))
+            self._phi[index] = row
+            self._counts[index] += 1.0
+            self._sums[index] += cost
+        self._estimate()
+
+    def settings(self) -> dict[str, Any]:
+        """Raises `TypeError`: a feature map is a function and cannot be written as JSON."""
+        raise TypeError(
+            "a GLM's features are a function, which cannot be written down as JSON; keep the code that builds the "
+            "GLM and use state() and restore() for what it learned"
+        )
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The distinct features, how often each was seen and the sums of its costs."""
+        used = len(self._index)
+        return {"features": self._phi[:used], "counts": self._counts[:used], "sums": self._sums[:used]}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Take back what `state` returned."""
+        self._forget()
+        for name, own in (("features", "_phi"), ("counts", "_counts"), ("sums", "_sums")):
+            setattr(self, own, np.concatenate([np.array(state[name]), getattr(self, own)]))
+        self._index = {row.tobytes(): index for index, row in enumerate(np.array(state["features"]))}
+        self._estimate()
+
+    def with_delta(self, delta: float) -> Self:
+        """A copy that may miss with probability `delta`."""
+        copy = type(self)(
+            self.features,
+            self.dimension,
+            link=self.link,
+            width=self.width_kind,
+            noise=self.noise,
+            regulariser=self.regulariser,
+            delta=delta,
+            capacity=self.capacity,
+            optimism_cap=self.optimism_cap,
+        )
+        copy.restore(self.state())
+        return copy
+
+    def _forget(self) -> None:
+        self._index = {}
+        self._phi = np.zeros((64, self.dimension))
+        self._counts, self._sums = np.zeros(64), np.zeros(64)
+        self.theta: Array = np.zeros(self.dimension)
+        self._estimate()
+
+    def _estimate(self) -> None:
+        used = len(self._index)
+        phi, counts, sums = self._phi[:used], self._counts[:used], self._sums[:used]
+        self.gram: Array = (phi.T * counts) @ phi + self.regulariser * np.eye(self.dimension)
+        self.inverse_gram: Array = np.asarray(np.linalg.inv(self.gram), dtype=np.float64)
+        self.theta = quasi_likelihood(phi, counts, sums, self.link, self.regulariser, self.theta)
+        self.scale: float = self._scale()
+
+    def _scale(self) -> float:
+        """The factor of ‖φ‖_{Λ⁻¹}: C_g of Lemma 5.4, or the tight one."""
+        low, high, d = self.link.least_slope, self.link.largest_slope, self.dimension
+        if self.width_kind == "paper":
+            return paper_scale(self.link, d, self.delta, self.optimism_cap)
+        spread = np.linalg.slogdet(self.gram)[1] - d * np.log(self.regulariser) + 2.0 * np.log(1.0 / self.delta)
+        return float(high * (np.sqrt(self.regulariser) + self.noise / low * np.sqrt(spread)))
+
+    def _features(self, states: Array, actions: Array) -> Array:
+        phi = np.ascontiguousarray(self.features(states, actions), dtype=np.float64)
+        if phi.shape != (len(states), self.dimension):
+            raise ValueError(
+                f"features returned {phi.shape} for {len(states)} pairs; ({len(states)}, {self.dimension}) is needed"
+            )
+        largest = float(np.sqrt(np.einsum("nd,nd->n", phi, phi)).max(initial=0.0))
+        if not largest <= 1.0 + 1e-9:
+            raise ValueError(f"a feature has norm {largest:.4g}; the width needs at most 1: scale the features down")
+        return phi
+
+
+def paper_scale(link: Link, dimension: int, delta: float, optimism_cap: float) -> float:
+    """C_g of Lemma 5.4 with its universal constant set to 1; `optimism_cap` is α_max."""
+    low, high = link.least_slope, link.largest_slope
+    inside = 1.0 + link.curvature + high + dimension**2 * np.log((1.0 + high + optimism_cap) / delta)
+    return float(high / low * np.sqrt(inside))
+
+
+def quasi_likelihood(
+    phi: Array, counts: Array, sums: Array, link: Link, regulariser: float, start: Array, radius: float = 1.0
+) -> Array:
+    """θ in the ball with Σ(f(⟨φ, θ⟩) − y)·φ·sign(f′) + κ̲λθ = 0, or nearest to it on the sphere.
+
+    That is the minimum of a convex function over the ball. `counts` and `sums` (N,) tell how often each
+    feature (N, d) was seen and the sum of its values. Beyond the ball, a multiplier added to the regulariser
+    brings the norm down to `radius`; the norm falls as it grows, so bisection finds it.
+    """
+    ridge = link.least_slope * regulariser
+    theta = _newton(phi, counts, sums, link, ridge, start)
+    if np.linalg.norm(theta) <= radius:
+        return theta
+    low, high = ridge, 2.0 * ridge
+    while np.linalg.norm(_newton(phi, counts, sums, link, high, theta)) > radius:
+        low, high = high, 4.0 * high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        theta = _newton(phi, counts, sums, link, middle, theta)
+        low, high = (middle, high) if np.linalg.norm(theta) > radius else (low, middle)
+    return theta * min(1.0, radius / float(np.linalg.norm(theta)))
+
+
+def _newton(phi: Array, counts: Array, sums: Array, link: Link, ridge: float, theta: Array) -> Array:
+    """Newton's method, with the step of the steepest quadratic above the function where a full one overshoots."""
+    sign, identity = link.sign, np.eye(len(theta))
+    before = np.inf
+    for _ in range(100):
+        value, slope = link.extended(phi @ theta)
+        gradient = sign * phi.T @ (counts * value - sums) + ridge * theta
+        size = float(np.abs(gradient).max())
+        if size <= 1e-12 * (1.0 + float(np.abs(sums).sum())):
+            break
+        steep = np.full_like(slope, link.largest_slope) if size > before else np.abs(slope)
+        theta = theta - np.linalg.solve((phi.T * (counts * steep)) @ phi + ridge * identity, gradient)
+        before = size
+    return theta
