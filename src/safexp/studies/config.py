@@ -160,9 +160,10 @@ class RunConfig:
 
 
 def _our_options(learner: str, num_envs: int) -> dict[str, Any]:
-    """Options that learn a small task in seconds, 2,048 steps an epoch; other learners keep their own defaults."""
+    """Options that learn a small task in seconds, about 2,048 steps an epoch in eight batches; for other learners none."""
     if learner in ("PPO", "TRPO"):
-        return {"n_steps": max(2048 // num_envs, 1), "batch_size": 256, "learning_rate": 1e-3}
+        n_steps = max(2048 // num_envs // 8, 1) * 8
+        return {"n_steps": n_steps, "batch_size": n_steps * num_envs // 8, "learning_rate": 1e-3}
     return {}
 
 
