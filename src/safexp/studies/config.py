@@ -160,7 +160,7 @@ class RunConfig:
 
 
 def _our_options(learner: str, num_envs: int) -> dict[str, Any]:
-    """Options that learn a small task in seconds, about 2,048 steps an epoch in eight batches; for other learners none."""
+    """Options that learn a small task in seconds: about 2,048 steps an epoch, in eight batches; none for others."""
     if learner in ("PPO", "TRPO"):
         n_steps = max(2048 // num_envs // 8, 1) * 8
         return {"n_steps": n_steps, "batch_size": n_steps * num_envs // 8, "learning_rate": 1e-3}
