@@ -1,5 +1,6 @@
 # Every target sets up .venv by itself; a target whose inputs did not change costs nothing.
 PYTHON ?= python3
+SHELL := bash
 BIN := .venv/bin
 READY := .venv/.ready
 
@@ -15,11 +16,17 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
 
+DEMO := $(BIN)/safexp train --task safexp/PointGoalStatic-v0 --budget 20 --learner TRPO --num-envs 50 --steps 400000 \
+	--learner-options '{"n_steps": 80, "batch_size": 500, "gae_lambda": 0.97}'
+
 demo: $(READY)
 	@rm -rf runs/demo
-	$(BIN)/safexp train --method bare --out runs/demo/bare
-	$(BIN)/safexp train --method mase --penalty 0.3 --out runs/demo/mase
+	@$(MAKE) --no-print-directory -j2 runs/demo/bare runs/demo/mase
 	$(BIN)/safexp report runs/demo/bare runs/demo/mase --out runs/demo/report.html
+
+# Both learn at the same time, one on each core, and each line says whose it is.
+runs/demo/%: $(READY)
+	@set -o pipefail; $(DEMO) --method $* --out $@ | sed -u 's/^/$* | /'
 
 test: lint
 	$(BIN)/pytest

@@ -65,6 +65,13 @@ def read(path: Path) -> tuple[Document, Arrays]:
         ) from error
 
 
+def expect(document: Document, part: str, path: str | Path) -> None:
+    """Raise where a file has no such part: MASE's agents have a shield, learners without one the spaces they saw."""
+    if part not in document:
+        loader = "safexp.baseline.Baseline" if part == "shield" else "safexp.MASE"
+        raise CheckpointError(f"{path} holds an agent of another kind, without {part}: load it with {loader}.load.")
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace a file in one move, so that no reader and no crash ever sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +33,25 @@ class Episode(NamedTuple):
     interventions: int
 
 
+class Witness(Protocol):
+    """Is told by a `Recorder` when something happens: episodes begin, all environments step, an episode ends."""
+
+    def begin(self, environments: Flags) -> None: ...
+
+    def step(self) -> None: ...
+
+    def end(self, environment: int, episode: Episode) -> None: ...
+
+
 class Recorder:
-    """Follows n environments and keeps a row for every episode that ends, and counts over all of them."""
+    """Follows n environments and keeps a row for every episode that ends, and counts over all of them.
+
+    A `witness`, if there is one, can keep what else it sees.
+    """
 
     def __init__(self, constraint: Constraint, num_envs: int) -> None:
         self.episodes: list[Episode] = []
+        self.witness: Witness | None = None
         self.steps = self.violations = self.stops = self.interventions = 0
         self._constraint = constraint
         self._length = np.zeros(num_envs, dtype=np.int64)
@@ -51,6 +65,8 @@ class Recorder:
         self._first[environments] = self._constraint.first_signal(observations)[environments]
         self._length[environments] = 0
         self._returns[environments] = 0.0
+        if self.witness:
+            self.witness.begin(environments)
 
     def step(self, rewards: Array, penalised: Array, signals: Array, interventions: Flags) -> None:
         """One step of all environments, (n,) each."""
@@ -60,26 +76,29 @@ class Recorder:
         self._returns += np.stack([rewards, penalised, interventions], axis=-1)
         self._length += 1
         self.steps += len(rewards)
+        if self.witness:
+            self.witness.step()
 
     def end(self, environments: Flags, stopped: Flags) -> None:
         """Episodes end in these environments; `stopped` tells which of them were stopped."""
         for i in np.flatnonzero(environments):
             signals = self._signals[i, : self._length[i]]
             costs = self._constraint.true_cost(np.concatenate([self._first[i : i + 1], signals]))
-            self._keep(
-                Episode(
-                    episode=len(self.episodes),
-                    end_step=self.steps,
-                    length=int(self._length[i]),
-                    true_return=float(self._returns[i, 0]),
-                    penalised_return=float(self._returns[i, 1]),
-                    cost=float(costs.sum()),
-                    max_step_cost=float(costs.max()),
-                    violated=self._constraint.violated(self._first[i, ...], signals),
-                    stopped=bool(stopped[i]),
-                    interventions=int(self._returns[i, 2]),
-                )
+            episode = Episode(
+                episode=len(self.episodes),
+                end_step=self.steps,
+                length=int(self._length[i]),
+                true_return=float(self._returns[i, 0]),
+                penalised_return=float(self._returns[i, 1]),
+                cost=float(costs.sum()),
+                max_step_cost=float(costs.max()),
+                violated=self._constraint.violated(self._first[i, ...], signals),
+                stopped=bool(stopped[i]),
+                interventions=int(self._returns[i, 2]),
             )
+            self._keep(episode)
+            if self.witness:
+                self.witness.end(int(i), episode)
 
     def _keep(self, episode: Episode) -> None:
         self.episodes.append(episode)

@@ -36,7 +36,7 @@ from stable_baselines3.common.type_aliases import MaybeCallback
 from safexp import checkpoint
 from safexp.constraints import AllOf, Constraint
 from safexp.episodes import Episode
-from safexp.learners import build_policy, describe_policy, find_learner, make_learner
+from safexp.learners import build_policy, describe_policy, find_learner, make_learner, name_of
 from safexp.penalty import Penalty
 from safexp.progress import ProgressBar
 from safexp.quantifiers import Each, Quantifier
@@ -126,6 +126,11 @@ class MASE:
         return self.guard.shield.quantifier
 
     @property
+    def envs(self) -> Guard:
+        """The environments that the learner learns on."""
+        return self.guard
+
+    @property
     def episodes(self) -> list[Episode]:
         """Every episode that ended during training."""
         return self.guard.recorder.episodes
@@ -183,7 +188,7 @@ class MASE:
             "constraint": checkpoint.describe_constraint(self.constraint),
             "penalty": checkpoint.describe_penalty(self.guard.penalty),
             "show_threshold": self.guard.show_threshold,
-            "learner": type(self.learner).__name__,
+            "learner": name_of(type(self.learner)),
             "policy": describe_policy(self.learner_options),
         }
         checkpoint.write(Path(path), document, {**learned, **weights})
@@ -202,6 +207,7 @@ class MASE:
     ) -> Self:
         """The agent that `save` wrote; give an `env` to go on learning, and again whatever held a function."""
         document, arrays = checkpoint.read(Path(path))
+        checkpoint.expect(document, "shield", path)
         shield = Shield.build(document["shield"], arrays, quantifier, safe_action)
         if env is None:
             env = NoEnvironments(shield.observation_space, shield.action_space)

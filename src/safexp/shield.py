@@ -156,6 +156,7 @@ class Shield:
     ) -> Self:
         """The shield of a saved agent; a quantifier or a safe action that are functions must be given again."""
         document, arrays = checkpoint.read(Path(path))
+        checkpoint.expect(document, "shield", path)
         return cls.build(document["shield"], arrays, quantifier, safe_action)
 
     @classmethod

@@ -10,8 +10,11 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from stable_baselines3.common.vec_env import VecMonitor
 
-from safexp import CPO, TRPO, TRPOLagrangian
+from safexp import CPO, MASE, TRPO, Budget, TRPOLagrangian, Unknown
+from safexp.baseline import Baseline
 from safexp.vector import as_vec_env
+from safexp.wrappers.early_termination import EarlyTermination
+from safexp.wrappers.saute import Saute
 
 STEPS = 5
 
@@ -53,32 +56,34 @@ def mean_return(model):
     return np.mean([info["r"] for info in model.ep_info_buffer])
 
 
-FAST = {"n_steps": 5, "seed": 0, "stats_window_size": 400, "target_kl": 0.05, "policy_kwargs": {"net_arch": [16]}}
+FAST = {"n_steps": 5, "stats_window_size": 400, "target_kl": 0.05, "policy_kwargs": {"net_arch": [16]}}
 
 
 @pytest.mark.parametrize("kind", ["discrete", "box", "mapping"])
 def test_trpo_takes_all_there_is(kind):
     policy = "MultiInputPolicy" if kind == "mapping" else "MlpPolicy"
-    model = TRPO(policy, choices(kind), **FAST).learn(10_000)
+    model = TRPO(policy, choices(kind), seed=0, **FAST).learn(10_000)
     assert mean_return(model) > 0.9 * STEPS
 
 
 @pytest.mark.parametrize("limit", [2.0, 0.0])
 @pytest.mark.parametrize("learner", [CPO, TRPOLagrangian])
 def test_constrained_learners_reach_the_constrained_optimum(learner, limit):
-    options = {"penalty_proportional": 0.5} if learner is TRPOLagrangian else {}
-    model = learner("MlpPolicy", choices("box"), cost_limit=limit, cost_gamma=1.0, **options, **FAST).learn(14_000)
+    options = {"penalty_lr": 0.1, "penalty_proportional": 1.0} if learner is TRPOLagrangian else {}
+    model = learner("MlpPolicy", choices("box"), cost_limit=limit, cost_gamma=1.0, **options, seed=0, **FAST).learn(
+        14_000
+    )
     assert mean_return(model) == pytest.approx(limit, abs=0.35)
 
 
 @pytest.mark.parametrize("learner", [CPO, TRPOLagrangian])
 def test_a_limit_that_does_not_bind_changes_nothing(learner):
-    model = learner("MlpPolicy", choices(), cost_limit=10.0, **FAST).learn(10_000)
+    model = learner("MlpPolicy", choices(), cost_limit=10.0, seed=0, **FAST).learn(10_000)
     assert mean_return(model) > 0.9 * STEPS
 
 
 def test_discrete_actions_keep_the_limit_in_the_mean():
-    model = CPO("MlpPolicy", choices(), cost_limit=1.5, cost_gamma=1.0, **FAST).learn(14_000)
+    model = CPO("MlpPolicy", choices(), cost_limit=1.5, cost_gamma=1.0, seed=0, **FAST).learn(14_000)
     assert mean_return(model) == pytest.approx(1.5, abs=0.3)
 
 
@@ -92,3 +97,22 @@ def test_time_outs_bootstrap_in_both_critics_and_ends_do_not(truncates):
     expected = 5.0 if truncates else sum(0.8**t for t in range(STEPS))
     assert float(model.policy.predict_values(start).detach()) == pytest.approx(expected, rel=0.15)
     assert float(model.cost_critic(start).detach()) == pytest.approx(expected, rel=0.15)
+
+
+def test_saute_and_mase_do_not_overspend_after_training():
+    limit = 2.5  # two choices may be paid; a third would break the budget
+    for agent in (
+        Baseline(Saute(as_vec_env(Choices()), Budget(limit)), TRPO, FAST, seed=0),
+        MASE(Choices(), Budget(limit), Unknown(), TRPO, FAST, seed=0),
+    ):
+        late = agent.learn(14_000).episodes[-400:]
+        assert np.mean([episode.violated for episode in late]) < 0.02
+        assert np.mean([episode.true_return for episode in late]) > 1.7
+        assert isinstance(agent, Baseline) or not any(episode.violated for episode in agent.episodes)
+
+
+def test_under_early_termination_no_reward_is_worth_an_end():
+    agent = Baseline(EarlyTermination(as_vec_env(Choices()), Budget(2.5), penalty=2.0), TRPO, FAST, seed=0)
+    agent.learn(14_000)
+    assert np.mean([episode.violated for episode in agent.episodes[:100]]) > 0.2
+    assert np.mean([episode.violated for episode in agent.episodes[-400:]]) < 0.02

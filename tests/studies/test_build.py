@@ -4,12 +4,16 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from stable_baselines3 import PPO
 
-from safexp import Budget, ExactGP, Instantaneous, Known, Log, Margin, Penalty, Unknown
+from safexp import CPO, TRPO, Budget, ExactGP, Instantaneous, Known, Log, Margin, Penalty, TRPOLagrangian, Unknown
 from safexp.studies.build import build, make_quantifier, make_seed_data
 from safexp.studies.config import RunConfig
 from safexp.tasks.knowledge import Knowledge, knowledge_of
 from safexp.tasks.planar_robot import cost_of, margin_of
+from safexp.wrappers.early_termination import EarlyTermination
+from safexp.wrappers.recorded import Recorded
+from safexp.wrappers.saute import Saute
 
 SMALL = {"num_envs": 2, "learner_options": {"n_steps": 16, "batch_size": 32}}
 
@@ -56,9 +60,26 @@ def test_mase_gets_constraint_quantifier_and_penalty() -> None:
 
 def test_the_bare_learner_sees_the_task_alone() -> None:
     agent = build(settled(method="bare", quantifier="exact-gp"))
-    assert not agent.guard.shielding
-    assert agent.guard.penalty is None
-    assert agent.guard.observation_space.shape == (4,), "no threshold in its observation"
+    assert isinstance(agent.envs, Recorded)
+    assert agent.envs.observation_space.shape == (4,), "no threshold in its observation"
+
+
+@pytest.mark.parametrize(
+    ("method", "envs", "learner", "inputs"),
+    [
+        ("trpo", Recorded, TRPO, 4),
+        ("trpo-lagrangian", Recorded, TRPOLagrangian, 4),
+        ("cpo", Recorded, CPO, 4),
+        ("saute", Saute, PPO, 5),
+        ("early-termination", EarlyTermination, PPO, 5),
+    ],
+)
+def test_every_method_is_a_learner_on_its_environments(method: Any, envs: Any, learner: Any, inputs: int) -> None:
+    agent = build(RunConfig(method=method, limit=4.0, num_envs=2).settled())
+    assert type(agent.envs) is envs
+    assert type(agent.learner) is learner
+    assert agent.envs.observation_space.shape == (inputs,)
+    assert getattr(agent.learner, "cost_limit", 4.0) == 4.0
 
 
 @pytest.mark.parametrize(("constraint", "truth"), [("budget", cost_of), ("margin", margin_of)])

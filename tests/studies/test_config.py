@@ -27,6 +27,9 @@ from safexp.studies.config import RunConfig
         ({"constraint": "margin", "quantifier": "known", "discount": 0.9}, r"discount=0\.9 is for a budget"),
         ({"constraint": "instantaneous", "limit": 0.3}, "quantifier='unknown' certifies nothing .* 'instantaneous'"),
         ({"learner_options": {"policy_kwargs": object()}}, "learner_options=.* must be a mapping of JSON values"),
+        ({"method": "cpo", "learner": "SAC"}, "learner='SAC': method 'cpo' is a learner itself; leave --learner out"),
+        ({"method": "cpo", "constraint": "margin"}, "method='cpo' knows only budgets, not 'margin'"),
+        ({"method": "saute", "limit": 0.0}, "method='saute' divides by its budget, which must be above 0"),
         ({"penalty": -1.0}, r"c=-1\.0.*penalties are given as positive numbers"),
     ],
 )
@@ -50,6 +53,12 @@ def test_other_learners_keep_their_own_defaults_and_margins_have_no_limit() -> N
     settled = RunConfig(learner="SAC", constraint="margin", quantifier="known").settled()
     assert settled.learner_options == {}
     assert settled.limit is None
+
+
+def test_a_method_that_is_a_learner_names_it() -> None:
+    settled = RunConfig(method="trpo-lagrangian").settled()
+    assert (settled.learner, settled.learner_options) == ("TRPOLagrangian", {"n_steps": 128})
+    assert settled.settled() == settled
 
 
 def test_json_gives_the_same_description() -> None:

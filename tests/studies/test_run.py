@@ -7,6 +7,8 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from safexp import MASE
+from safexp.baseline import Baseline
+from safexp.checkpoint import CheckpointError
 from safexp.studies import folder as run_folder
 from safexp.studies.config import RunConfig
 from safexp.studies.run import run
@@ -31,7 +33,8 @@ def test_a_run_leaves_its_folder(finished: Path) -> None:
     assert found.timing["steps"] == 1024
     assert found.command.startswith("safexp train --learner-options ")
     assert {path.name for path in finished.iterdir()} == {
-        *("config.json", "episodes.csv", "metrics.jsonl", "timing.json", "agent.safexp", "tensorboard")
+        *("config.json", "episodes.csv", "metrics.jsonl", "trajectories.json", "timing.json", "agent.safexp"),
+        "tensorboard",
     }
 
 
@@ -71,6 +74,26 @@ def test_the_bare_learner_is_never_stopped(tmp_path: Path) -> None:
     found = run_folder.read(run(tiny(tmp_path / "bare", method="bare")))
     assert not any(episode.stopped or episode.interventions for episode in found.episodes)
     assert found.metrics[-1]["violations"] >= sum(episode.violated for episode in found.episodes) > 0
+
+
+@pytest.mark.parametrize("method", ["trpo", "trpo-lagrangian", "cpo", "saute", "early-termination"])
+def test_every_method_leaves_the_same_folder(finished: Path, tmp_path: Path, method: Any) -> None:
+    found = run(tiny(tmp_path / method, method=method, learner_options={"n_steps": 64}, limit=2.0))
+    assert {path.name for path in found.iterdir()} == {path.name for path in finished.iterdir()}
+    record = run_folder.read(found)
+    assert [line["steps"] for line in record.metrics] == [256, 512, 768, 1024]
+    assert record.metrics[-1]["violations"] > 0
+    stopped = [episode for episode in record.episodes if episode.stopped]
+    assert all(episode.violated for episode in stopped)
+    assert bool(stopped) == (method == "early-termination")
+    learner = Baseline.load(found / "agent.safexp")
+    assert learner.predict(np.zeros(learner.observation_space.shape, np.float32))[0].shape == (2,)
+    with pytest.raises(CheckpointError, match=r"agent of another kind, without shield: load it with .*Baseline\.load"):
+        MASE.load(found / "agent.safexp")
+    with pytest.raises(
+        CheckpointError, match=r"agent of another kind, without spaces: load it with safexp\.MASE\.load"
+    ):
+        Baseline.load(finished / "agent.safexp")
 
 
 def test_off_policy_learners_and_learned_costs(tmp_path: Path) -> None:

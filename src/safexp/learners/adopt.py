@@ -10,6 +10,7 @@ import stable_baselines3
 from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.vec_env import VecEnv
 from torch import nn
 
 from safexp.checkpoint import CheckpointError
@@ -24,11 +25,7 @@ def make_learner(
     learner: type[BaseAlgorithm], guard: Guard, options: dict[str, Any], seed: int | None
 ) -> BaseAlgorithm:
     """A learner on these environments; off-policy ones get a buffer that rewrites penalties."""
-    if not is_algorithm(learner):
-        raise TypeError(f"learner={learner!r} is not an algorithm class of Stable-Baselines3, such as PPO or SAC.")
-    mapping = isinstance(guard.observation_space, spaces.Dict)
-    # Some learners write into the options they are given, which may be the user's.
-    settings = {"policy": "MultiInputPolicy" if mapping else "MlpPolicy", "seed": seed} | copy.deepcopy(options)
+    settings = learner_settings(learner, guard, options, seed)
     if issubclass(learner, OffPolicyAlgorithm):
         if settings.get("n_steps", 1) != 1:
             raise ValueError(
@@ -42,23 +39,48 @@ def make_learner(
                     "penalties and keeps the next observations for it; leave this option out."
                 )
         settings |= {
-            "replay_buffer_class": RewritingDictReplayBuffer if mapping else RewritingReplayBuffer,
+            "replay_buffer_class": RewritingDictReplayBuffer
+            if isinstance(guard.observation_space, spaces.Dict)
+            else RewritingReplayBuffer,
             "replay_buffer_kwargs": {"guard": guard},
         }
     return learner(env=guard, **settings)
 
 
+def learner_settings(
+    learner: type[BaseAlgorithm], envs: VecEnv, options: dict[str, Any], seed: int | None
+) -> dict[str, Any]:
+    """The arguments of a learner's constructor, its environments aside."""
+    if not is_algorithm(learner):
+        raise TypeError(f"learner={learner!r} is not an algorithm class of Stable-Baselines3, such as PPO or SAC.")
+    mapping = isinstance(envs.observation_space, spaces.Dict)
+    # Some learners write into the options they are given, which may be the user's.
+    return {"policy": "MultiInputPolicy" if mapping else "MlpPolicy", "seed": seed} | copy.deepcopy(options)
+
+
 def find_learner(name: str) -> type[BaseAlgorithm]:
     """The algorithm class of this name: ours, or one of Stable-Baselines3 or its contributions.
 
-    Ours comes first: "TRPO" is safexp's. sb3-contrib's is had by its class, `learner=sb3_contrib.TRPO`.
+    Ours comes first: "TRPO" is safexp's, and "sb3_contrib.TRPO" the other one.
     """
-    packages = (sb3_contrib, stable_baselines3)
-    theirs = {found.__name__: found for package in packages for found in vars(package).values() if is_algorithm(found)}
-    known = theirs | {found.__name__: found for found in (CPO, TRPO, TRPOLagrangian)}
+    known = _learners()
     if name not in known:
-        raise ValueError(f"unknown learner {name!r}: use one of {', '.join(sorted(known))}, or give the class itself.")
+        choice = ", ".join(sorted(short for short in known if "." not in short))
+        raise ValueError(f"unknown learner {name!r}: use one of {choice}, or give the class itself.")
     return known[name]
+
+
+def name_of(learner: type[BaseAlgorithm]) -> str:
+    """The name by which `find_learner` finds this class, if it does at all."""
+    short = learner.__name__
+    return short if _learners().get(short) is learner else f"{learner.__module__.partition('.')[0]}.{short}"
+
+
+def _learners() -> dict[str, type[BaseAlgorithm]]:
+    theirs = [found for package in (sb3_contrib, stable_baselines3) for found in vars(package).values()]
+    found = [*filter(is_algorithm, theirs), CPO, TRPO, TRPOLagrangian]
+    whole = {f"{one.__module__.partition('.')[0]}.{one.__name__}": one for one in found}
+    return whole | {one.__name__: one for one in found}
 
 
 def is_algorithm(found: Any) -> TypeGuard[type[BaseAlgorithm]]:

@@ -11,6 +11,7 @@ from plotly.offline import get_plotlyjs
 
 from safexp.checkpoint import write_bytes
 from safexp.report import plots
+from safexp.report.maps import maps
 from safexp.report.summary import WINDOW, interval_text, labels, number, percent, summarise
 from safexp.studies.folder import Run
 
@@ -26,23 +27,29 @@ def render(runs: Sequence[Run], problems: Sequence[str] = ()) -> str:
         loader=PackageLoader("safexp.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     names = labels(runs)
-    charts = plots.charts(runs, names)
     return environment.get_template("template.html").render(
         rows=[_row(run, name) for run, name in zip(runs, names, strict=True)],
         runs=[_details(run, name) for run, name in zip(runs, names, strict=True)],
-        charts=[
-            {
-                "title": chart.title,
-                "caption": chart.caption,
-                "summary": chart.summary,
-                "figure": _script_safe(chart.figure.to_json()),
-            }
-            for chart in charts
+        charts=[_chart(chart) for chart in plots.charts(runs, names)],
+        maps=[
+            [_chart(chart) for chart in drawn]
+            for run, name in zip(runs, names, strict=True)
+            if (drawn := maps(run, name))
         ],
         problems=problems,
         window=WINDOW,
         plotly=Markup(get_plotlyjs()),
     )
+
+
+def _chart(chart: plots.Chart) -> dict[str, object]:
+    """A chart for the template."""
+    return {
+        "title": chart.title,
+        "caption": chart.caption,
+        "summary": chart.summary,
+        "figure": _script_safe(chart.figure.to_json()),
+    }
 
 
 def _row(run: Run, name: str) -> dict[str, object]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.type_aliases import MaybeCallback
+from stable_baselines3.common.vec_env import VecEnv
 
+from safexp.baseline import Baseline
 from safexp.constraints import Budget, Constraint, Instantaneous, Margin
 from safexp.learners import build_policy, find_learner
 from safexp.mase import MASE
@@ -21,33 +25,67 @@ from safexp.shield import Log
 from safexp.signals import Array
 from safexp.studies.config import RunConfig
 from safexp.tasks.knowledge import Knowledge, knowledge_of
+from safexp.vector import as_vec_env
+from safexp.wrappers.early_termination import EarlyTermination
+from safexp.wrappers.guard import Guard
+from safexp.wrappers.recorded import Recorded, Recording
+from safexp.wrappers.saute import Saute
 
 
-def build(config: RunConfig) -> MASE:
-    """The agent of a settled description; the bare learner is one without a shield, so that both keep equal records."""
+class Agent(Protocol):
+    """What a run needs of what it trains."""
+
+    learner: BaseAlgorithm
+    epochs: int
+
+    @property
+    def envs(self) -> Guard | Recording:
+        """The environments, which keep the records."""
+
+    def learn(self, total_timesteps: int, callback: MaybeCallback = None) -> object:
+        """Train for this many further steps."""
+
+    def save(self, path: Path) -> None:
+        """Write what was trained to one file."""
+
+
+def build(config: RunConfig) -> Agent:
+    """The agent of a settled description: MASE, or a learner without a shield whose records are the same."""
     learner = find_learner(config.learner)
     options = check_options(learner, config.learner_options)
     envs = make_envs(config.task, config.num_envs)
     constraint = make_constraint(config)
-    bare = config.method == "bare"
-    knowledge = knowledge_of(envs)
-    quantifier = Unknown() if bare else make_quantifier(config, constraint, knowledge)
-    seed_data = None if bare else make_seed_data(config, knowledge)
     try:
+        if config.method != "mase":
+            recorded, options = make_recorded(config, as_vec_env(envs), constraint, options)
+            return Baseline(recorded, learner, options, config.seed)
+        knowledge = knowledge_of(envs)
         return MASE(
             envs,
             constraint,
-            quantifier,
+            make_quantifier(config, constraint, knowledge),
             learner,
             options,
-            None if bare else Penalty(config.penalty, config.largest_penalty),
-            seed_data,
+            Penalty(config.penalty, config.largest_penalty),
+            make_seed_data(config, knowledge),
             seed=config.seed,
-            show_threshold=False if bare else None,
-            shielding=not bare,
         )
     except (AssertionError, TypeError) as error:  # how Stable-Baselines3 refuses spaces and options
         raise ValueError(f"{config.learner} cannot be put on {config.task} with these options: {error}") from error
+
+
+def make_recorded(
+    config: RunConfig, venv: VecEnv, constraint: Constraint, options: dict[str, Any]
+) -> tuple[Recording, dict[str, Any]]:
+    """The environments of a method without a shield, and its learner's options, with the budget where it takes one."""
+    if config.method == "saute":
+        assert isinstance(constraint, Budget), "checked with the description"
+        return Saute(venv, constraint), options
+    if config.method == "early-termination":
+        return EarlyTermination(venv, constraint), options
+    if config.method in ("trpo-lagrangian", "cpo"):
+        options = {"cost_limit": config.limit, **options}
+    return Recorded(venv, constraint), options
 
 
 def make_envs(task: str, num_envs: int) -> VectorEnv[Any, Any, Any]:

@@ -9,13 +9,17 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, get_args
 
 import tyro
 
 from safexp.penalty import Penalty
 
-Method = Literal["mase", "bare"]
+Method = Literal["mase", "bare", "trpo", "trpo-lagrangian", "cpo", "saute", "early-termination"]
+OWN_LEARNERS = MappingProxyType({"trpo": "TRPO", "trpo-lagrangian": "TRPOLagrangian", "cpo": "CPO"})
+"""The methods that are learners themselves; the others are put around one."""
+
 ConstraintName = Literal["budget", "instantaneous", "margin"]
 QuantifierName = Literal["unknown", "known", "exact-gp"]
 
@@ -48,7 +52,9 @@ class RunConfig:
 
     Args:
         task: a Gymnasium id; `package:Name-v0` imports the package first. `safexp tasks` lists ours.
-        method: `mase` shields the learner; `bare` lets it do what it likes and counts.
+        method: `mase` shields the learner; `bare` lets it do what it likes and counts. `saute` shows it what remains of
+            the budget and pays it −1 once nothing does; `early-termination` stops an episode after its violation.
+            `trpo`, `trpo-lagrangian` and `cpo` are learners of their own; the last two keep the budget in expectation.
         constraint: `budget` bounds the sum of the costs of an episode, `instantaneous` every single cost, `margin`
             keeps the task's signed distance to the limit at or above 0.
         limit: of the budget (3 if not given), or of every cost; a margin has none.
@@ -57,8 +63,8 @@ class RunConfig:
         quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task tells its cost function)
             or `exact-gp` (learned, from safe transitions that the task provides).
         quantifier_options: settings of the quantifier, over those that the task recommends.
-        learner: an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, TRPO, SAC, TD3 or DQN.
-        learner_options: settings of the learner, over our defaults for PPO and TRPO; {"torch.nn": "ReLU"} is a class.
+        learner: our TRPO, or an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, SAC, TD3 or DQN.
+        learner_options: settings of the learner, over our defaults for PPO and ours; {"torch.nn": "ReLU"} is a class.
         penalty: what a stop costs the learner where nothing is known of the costs; c in −c / width.
         largest_penalty: what it costs where the stop was certain; by default the same, which makes it a constant.
         num_envs: how many copies of the task run side by side.
@@ -93,6 +99,11 @@ class RunConfig:
                 raise ValueError(f"{name}={given} must be at least {least}.")
         for name in ("quantifier_options", "learner_options"):
             _check_json(name, getattr(self, name))
+        own = OWN_LEARNERS.get(self.method)
+        if own and self.learner not in (own, type(self).learner):
+            raise ValueError(
+                f"learner={self.learner!r}: method {self.method!r} is a learner itself; leave --learner out."
+            )
         Penalty(self.penalty, self.largest_penalty)  # raises with a clear word
         self._check_constraint()
 
@@ -101,7 +112,11 @@ class RunConfig:
         return dataclasses.replace(
             self,
             limit=3.0 if self.limit is None and self.constraint == "budget" else self.limit,
-            learner_options={**_our_options(self.learner, self.num_envs), **self.learner_options},
+            learner=OWN_LEARNERS.get(self.method, self.learner),
+            learner_options={
+                **_our_options(OWN_LEARNERS.get(self.method, self.learner), self.num_envs),
+                **self.learner_options,
+            },
         )
 
     @property
@@ -152,6 +167,14 @@ class RunConfig:
             )
         if not (math.isfinite(self.cost_max) and self.cost_max > 0):
             raise ValueError(f"cost_max={self.cost_max} must be finite and above 0: the largest cost of a step.")
+        if self.method in ("trpo-lagrangian", "cpo", "saute") and self.constraint != "budget":
+            raise ValueError(
+                f"method={self.method!r} knows only budgets, not {self.constraint!r}: use --constraint budget."
+            )
+        if self.method == "saute" and self.limit == 0:
+            raise ValueError(
+                "method='saute' divides by its budget, which must be above 0: say --budget 1, for example."
+            )
         if self.method == "mase" and self.quantifier == "unknown" and self.constraint != "budget":
             raise ValueError(
                 f"quantifier='unknown' certifies nothing under a constraint of kind {self.constraint!r}: "
@@ -160,11 +183,11 @@ class RunConfig:
 
 
 def _our_options(learner: str, num_envs: int) -> dict[str, Any]:
-    """Options that learn a small task in seconds, 2,048 steps an epoch; other learners keep their own defaults."""
-    steps = {"n_steps": max(2048 // num_envs, 1)}
+    """Options that learn a small task in seconds: epochs of about 2,048 steps, PPO's in eight batches."""
+    n_steps = max(2048 // num_envs // 8, 1) * 8
     if learner == "PPO":
-        return {**steps, "batch_size": 256, "learning_rate": 1e-3}
-    return steps if learner in ("TRPO", "TRPOLagrangian", "CPO") else {}
+        return {"n_steps": n_steps, "batch_size": n_steps * num_envs // 8, "learning_rate": 1e-3}
+    return {"n_steps": n_steps} if learner in ("TRPO", "TRPOLagrangian", "CPO") else {}
 
 
 def _check_json(name: str, options: Mapping[str, Any]) -> None:

@@ -1,12 +1,13 @@
 """The run folder: what a run leaves behind, written here and read here, so that both sides agree.
 
-config.json     the description, versions and command; written first
-episodes.csv    a row for every episode, appended epoch by epoch
-metrics.jsonl   a line for every epoch, appended after its episodes
-timing.json     how long it took and how it ended; apart, so that all the rest is reproducible byte for byte
-error.txt       the traceback of a run that failed
-agent.safexp    the agent, when the run finished
-tensorboard/    events
+config.json        the description, versions and command; written first
+episodes.csv       a row for every episode, appended epoch by epoch
+metrics.jsonl      a line for every epoch, appended after its episodes
+trajectories.json  where robots went in the first and the last episodes, if the task tells; replaced every epoch
+timing.json        how long it took and how it ended; apart, so that the rest is reproducible byte for byte
+error.txt          the traceback of a run that failed
+agent.safexp       the agent, when the run finished
+tensorboard/       events
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from typing import Any, get_type_hints
 from safexp import checkpoint
 from safexp.episodes import Episode
 from safexp.studies.config import RunConfig
+from safexp.studies.trajectories import Trajectories
 
 CONFIG, METRICS, EPISODES, TIMING = "config.json", "metrics.jsonl", "episodes.csv", "timing.json"
-ERROR, AGENT, TENSORBOARD = "error.txt", "agent.safexp", "tensorboard"
+TRAJECTORIES, ERROR, AGENT, TENSORBOARD = "trajectories.json", "error.txt", "agent.safexp", "tensorboard"
 
 COLUMNS = tuple("return" if name == "true_return" else name for name in Episode._fields)
 """The header of episodes.csv, whose flags are 0 or 1, so that any tool can add them up."""
@@ -53,6 +55,7 @@ class Run:
     episodes: list[Episode]
     metrics: list[Mapping[str, Any]]
     timing: Mapping[str, Any]
+    trajectories: Trajectories
 
     @property
     def status(self) -> str:
@@ -87,6 +90,11 @@ def append_metrics(folder: Path, line: Mapping[str, Any]) -> None:
     _append(folder / METRICS, json.dumps(line, allow_nan=False) + "\n")
 
 
+def write_trajectories(folder: Path, trajectories: Trajectories) -> None:
+    """Write trajectories.json, in place of the one before."""
+    checkpoint.write_bytes(folder / TRAJECTORIES, (json.dumps(trajectories.to_json(), allow_nan=False) + "\n").encode())
+
+
 def write_json(path: Path, document: Any) -> None:
     """Write a JSON file whole or not at all."""
     checkpoint.write_bytes(path, (json.dumps(document, indent=2, allow_nan=False) + "\n").encode())
@@ -112,6 +120,7 @@ def read(folder: Path) -> Run:
             episodes=_read_episodes(folder / EPISODES),
             metrics=[json.loads(line) for line in _whole_lines(folder / METRICS)],
             timing=_read_json(folder / TIMING) if (folder / TIMING).exists() else {},
+            trajectories=_read_trajectories(folder / TRAJECTORIES),
         )
     except KeyError as error:
         raise RunFolderError(f"{folder}/{CONFIG} has no entry {error}: it is not one of safexp's.") from error
@@ -127,6 +136,16 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise TypeError(f"{path.name} holds no JSON object")
     return document
+
+
+def _read_trajectories(path: Path) -> Trajectories:
+    if not path.exists():
+        return Trajectories()
+    document = _read_json(path)
+    try:
+        return Trajectories.from_json(document)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path.name} is damaged ({type(error).__name__}: {error})") from error
 
 
 def _read_episodes(path: Path) -> list[Episode]:

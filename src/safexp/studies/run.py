@@ -15,11 +15,13 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import configure
 
 from safexp.episodes import Recorder
-from safexp.mase import MASE
 from safexp.progress import ProgressBar
 from safexp.studies import folder as run_folder
-from safexp.studies.build import build
+from safexp.studies.build import Agent, build
 from safexp.studies.config import RunConfig
+from safexp.studies.trajectories import Follower
+from safexp.tasks.scene import scenes_of
+from safexp.vector import BatchedVecEnv
 
 
 def run(config: RunConfig, progress_bar: bool = False) -> Path:
@@ -38,35 +40,44 @@ def run(config: RunConfig, progress_bar: bool = False) -> Path:
     folder = config.folder
     run_folder.refuse_existing(folder)
     agent = build(config)
+    agent.envs.recorder.witness = follower = follow(agent)
     run_folder.create(folder, config, command)
     clock = Clock()
-    shown = ProgressBar(config.steps, agent.guard.recorder, title=describe(config)) if progress_bar else nullcontext()
+    shown = ProgressBar(config.steps, agent.envs.recorder, title=describe(config)) if progress_bar else nullcontext()
     logger = configure(str(folder / run_folder.TENSORBOARD), ["tensorboard"])
     agent.learner.set_logger(logger)
     try:
         with shown as bar:
-            agent.learn(config.steps, [EpochWriter(agent, folder), *([bar] if bar else [])])
+            agent.learn(config.steps, [EpochWriter(agent, folder, follower), *([bar] if bar else [])])
         agent.save(folder / run_folder.AGENT)
     except KeyboardInterrupt:
-        run_folder.write_json(folder / run_folder.TIMING, clock.read("interrupted", agent.guard.recorder.steps))
+        run_folder.write_json(folder / run_folder.TIMING, clock.read("interrupted", agent.envs.recorder.steps))
         raise
     except Exception as error:
         (folder / run_folder.ERROR).write_text(traceback.format_exc())
-        run_folder.write_json(folder / run_folder.TIMING, clock.read("failed", agent.guard.recorder.steps))
+        run_folder.write_json(folder / run_folder.TIMING, clock.read("failed", agent.envs.recorder.steps))
         message = error.args[0] if isinstance(error, KeyError) and error.args else error  # its str() is quoted
         where = f"the traceback is in {folder / run_folder.ERROR}"
         raise run_folder.RunFailedError(f"the run failed: {type(error).__name__}: {message} ({where})") from error
     finally:
         logger.close()
-        agent.guard.close()
-    run_folder.write_json(folder / run_folder.TIMING, clock.read("finished", agent.guard.recorder.steps))
+        agent.envs.close()
+    run_folder.write_json(folder / run_folder.TIMING, clock.read("finished", agent.envs.recorder.steps))
     return folder
+
+
+def follow(agent: Agent) -> Follower | None:
+    """A follower of an agent's robots, if their environments show them from above."""
+    venv = agent.envs.venv
+    assert isinstance(venv, BatchedVecEnv), "a run is built on a VectorEnv"
+    scene = scenes_of(venv.envs)
+    return Follower(venv.num_envs, scene, lambda: venv.columns.get("position")) if scene else None
 
 
 def describe(config: RunConfig) -> str:
     """A settled description in a few words."""
     limit = "" if config.limit is None else f" ≤ {config.limit:g}"
-    shield = "" if config.method == "bare" else f" · costs {config.quantifier}"
+    shield = f" · costs {config.quantifier}" if config.method == "mase" else ""
     return (
         f"{config.method} · {config.task} · {config.learner} · {config.constraint}{limit}{shield} · seed {config.seed}"
     )
@@ -93,12 +104,13 @@ def epoch_metrics(epoch: int, recorder: Recorder, since: int) -> dict[str, Any]:
 
 
 class EpochWriter(BaseCallback):
-    """Writes down every epoch when it is over: its episodes, then its line of metrics, then TensorBoard's events."""
+    """Writes down every epoch when it is over: episodes, then a line of metrics, trajectories, TensorBoard's events."""
 
-    def __init__(self, agent: MASE, folder: Path) -> None:
+    def __init__(self, agent: Agent, folder: Path, follower: Follower | None) -> None:
         super().__init__()
         self.agent = agent
         self.folder = folder
+        self.follower = follower
         self._epochs = agent.epochs
         self._episodes = 0
 
@@ -113,10 +125,12 @@ class EpochWriter(BaseCallback):
         return True
 
     def _write(self) -> None:
-        recorder = self.agent.guard.recorder
+        recorder = self.agent.envs.recorder
         line = epoch_metrics(self.agent.epochs, recorder, self._episodes)
         run_folder.append_episodes(self.folder, recorder.episodes[self._episodes :])
         run_folder.append_metrics(self.folder, line)
+        if self.follower and self.follower.trajectories.early:
+            run_folder.write_trajectories(self.folder, self.follower.trajectories)
         for name, value in line.items():
             if value is not None and name not in ("epoch", "steps"):
                 self.logger.record(f"epoch/{name}", value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -10,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-Array = NDArray[np.float64]
+from safexp.tasks.scene import Array, Scene
+
 Colour = tuple[int, int, int] | tuple[int, int, int, int]
 
 FINE: Final = 3
@@ -34,38 +34,21 @@ ALARM: Final = (189, 55, 38)
 WHEEL: Final = (35, 35, 38)
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """One moment, in metres and radians.
-
-    Places (2,), hazards (k, 2), the corners of the vase (4, 2), the way driven so far (t, 2).
-    """
-
-    extent: float
-    robot: str
-    position: Array
-    heading: float
-    goal: Array
-    goal_radius: float
-    hazards: Array
-    hazard_radius: float
-    vase: Array | None
-    trail: Array
-
-
 def draw(scene: Scene, size: int = 400) -> NDArray[np.uint8]:
     """The scene as a picture (size, size, 3); north is up. The robot turns red while its centre is in a hazard."""
-    canvas = _Canvas(scene.extent + BORDER, size * FINE)
+    floor = scene.floor
+    goal, hazards = np.array(floor.goal), np.array(floor.hazards)
+    canvas = _Canvas(floor.extent + BORDER, size * FINE)
     for line in np.arange(-np.floor(canvas.reach / 0.5), np.floor(canvas.reach / 0.5) + 1) * 0.5:
         canvas.line(np.array([[line, -canvas.reach], [line, canvas.reach]]), GRID, 0.006)
         canvas.line(np.array([[-canvas.reach, line], [canvas.reach, line]]), GRID, 0.006)
-    corners = scene.extent * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]])
+    corners = floor.extent * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]])
     canvas.line(corners, SQUARE, 0.014)
-    canvas.disc(scene.goal, scene.goal_radius, TARGET, TARGET_EDGE)
-    canvas.disc(scene.goal, scene.goal_radius / 3, TARGET, TARGET_EDGE)
-    for hazard in scene.hazards:
-        canvas.disc(hazard, scene.hazard_radius, HAZARD, HAZARD_EDGE)
-    inside = np.linalg.norm(scene.hazards - scene.position, axis=1).min() < scene.hazard_radius
+    canvas.disc(goal, floor.goal_radius, TARGET, TARGET_EDGE)
+    canvas.disc(goal, floor.goal_radius / 3, TARGET, TARGET_EDGE)
+    for hazard in hazards:
+        canvas.disc(hazard, floor.hazard_radius, HAZARD, HAZARD_EDGE)
+    inside = np.linalg.norm(hazards - scene.position, axis=1).min() < floor.hazard_radius
     if scene.vase is not None:
         canvas.polygon(scene.vase, VASE, VASE_EDGE)
     _draw_trail(canvas, scene.trail)

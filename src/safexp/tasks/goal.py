@@ -17,11 +17,12 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from safexp.tasks import placement
-from safexp.tasks.drawing import Scene, draw
+from safexp.tasks.drawing import draw
 from safexp.tasks.layouts import GOAL, GOAL_RADIUS, HAZARDS, ROBOT, Layout, Place, layout_named
 from safexp.tasks.lidar import lidar
 from safexp.tasks.physics import Physics
 from safexp.tasks.robots import Array, robot_named
+from safexp.tasks.scene import Floor, Scene
 from safexp.tasks.starts import Starts
 
 Mask = NDArray[np.bool_]
@@ -173,20 +174,23 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         return tuple(draw(self.scene(index)) for index in range(self.num_envs))
 
     def scene(self, index: int) -> Scene:
-        """What a picture of environment `index` shows."""
+        """What environment `index` looks like from above, now."""
         position, rotation = self.physics.position[index], self.physics.rotation[index]
         front = rotation[:2, :2] @ self.physics.robot.front
-        return Scene(
+        floor = Floor(
             extent=self.layout.extent,
-            robot=self.physics.robot.name,
+            goal=(float(self.goal[index, 0]), float(self.goal[index, 1])),
+            goal_radius=GOAL_RADIUS,
+            hazards=tuple((x, y) for x, y in self.hazards[index].tolist()),
+            hazard_radius=self.layout.hazard_radius,
+        )
+        return Scene(
+            floor,
             position=position[:2].copy(),
             heading=float(np.arctan2(front[1], front[0])),
-            goal=self.goal[index].copy(),
-            goal_radius=GOAL_RADIUS,
-            hazards=self.hazards[index].copy(),
-            hazard_radius=self.layout.hazard_radius,
-            vase=self.physics.vase_corners(index) if self.layout.vase else None,
             trail=self._trail[index, : self.steps[index] + 1].copy() if self.render_mode else position[None, :2].copy(),
+            robot=self.physics.robot.name,
+            vase=self.physics.vase_corners(index) if self.layout.vase else None,
         )
 
     def observe(self, rows: Rows | slice) -> Array:
@@ -321,6 +325,10 @@ class GoalEnv(gym.Env[Array, Array]):
         """A picture (height, width, 3), or `None` without a render mode."""
         frames = self.batch.render()
         return frames[0] if frames else None
+
+    def scene(self) -> Scene:
+        """What the environment looks like from above, now."""
+        return self.batch.scene(0)
 
 
 def checked_actions(actions: ArrayLike, shape: tuple[int, ...]) -> Array:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from safexp.shield import Log
 from safexp.signals import Array
 from safexp.tasks.knowledge import Knowledge
+from safexp.tasks.scene import Floor, Scene
 
 GOAL = np.array([1.0, 0.0])
 GOAL_RADIUS = 0.2
@@ -43,6 +44,15 @@ SCALES = [HILL_WIDTH] * 2 + [HILL_WIDTH / 0.06] * 2 + [HILL_WIDTH / 0.04] * 2
 """Lengthscales of position, velocity and acceleration under which each moves p' by the width of a hill."""
 
 DISCRETE_SCALES = [*SCALES[:4], *[5.0] * len(COMPASS)]
+
+FLOOR = Floor(
+    extent=WALL,
+    goal=(float(GOAL[0]), float(GOAL[1])),
+    goal_radius=GOAL_RADIUS,
+    hazards=tuple((x, y) for x, y in HILLS.tolist()),
+    hazard_radius=float(HILL_RADIUS),
+)
+"""The map, on which a hill reaches as far as its height is ½ or more."""
 
 OBSERVATION_SPACE = spaces.Box(-WALL, WALL, (4,), np.float64)
 
@@ -123,7 +133,14 @@ def transition(states: Array, accelerations: Array) -> tuple[Array, Array, NDArr
     positions = following[:, :2]
     before, after = distance_to_goal(states[:, :2]), distance_to_goal(positions)
     reached = after == 0.0
-    return following, before - after + reached, reached, {"cost": hill_height(positions), "margin": margin(positions)}
+    infos = {"cost": hill_height(positions), "margin": margin(positions), "position": positions.copy()}
+    return following, before - after + reached, reached, infos
+
+
+def scene(state: Array) -> Scene:
+    """What a state (4,) looks like from above."""
+    position = state[:2].copy()
+    return Scene(FLOOR, position, float(np.arctan2(state[3], state[2])), trail=position[None])
 
 
 def first_states(count: int, rng: np.random.Generator) -> Array:
@@ -159,6 +176,10 @@ class PlanarRobot(gym.Env[Array, Any]):
         self._steps += 1
         late = not reached[0] and self._steps >= HORIZON
         return self._state[0], float(reward[0]), bool(reached[0]), late, {key: part[0] for key, part in infos.items()}
+
+    def scene(self) -> Scene:
+        """What the environment looks like from above, now."""
+        return scene(self._state[0])
 
 
 class PlanarRobotVector(VectorEnv[Array, NDArray[Any], Array]):
@@ -199,6 +220,10 @@ class PlanarRobotVector(VectorEnv[Array, NDArray[Any], Array]):
             infos |= {"final_obs": self._states.copy(), "_final_obs": ended, "final_info": dict(infos)}
             self._restart(ended)
         return self._states.copy(), rewards, reached, late, infos
+
+    def scene(self, index: int) -> Scene:
+        """What environment `index` looks like from above, now."""
+        return scene(self._states[index])
 
     def _restart(self, rows: NDArray[np.bool_]) -> None:
         self._states[rows] = first_states(int(rows.sum()), self.np_random)

@@ -21,6 +21,7 @@ from safexp.quantifiers.base import Transitions
 from safexp.shield import Decisions, Outlook, Shield
 from safexp.signals import Array, Observations, Step
 from safexp.vector import Infos, info_column, put, reset_some, take
+from safexp.wrappers.seen import THRESHOLD, describe_ends, threshold_shown, threshold_space, without
 
 Flags = NDArray[np.bool_]
 
@@ -98,7 +99,8 @@ class Guard(VecEnvWrapper):
         self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)
         self._stopped_at_start = 0
         self._recent: deque[tuple[Array, NDArray[Any], Array]] = deque(maxlen=max(MAX_RECENT_STEPS // n, 1))
-        super().__init__(venv, observation_space=self._space(venv.observation_space))
+        seen = threshold_space(constraint, venv.observation_space) if self.show_threshold else venv.observation_space
+        super().__init__(venv, observation_space=seen)
 
     # The environments, as the learner sees them
 
@@ -168,21 +170,11 @@ class Guard(VecEnvWrapper):
         """Raw observations with their thresholds (n,) or (n, K), scaled to [0, 1], where the learner sees them."""
         if not self.show_threshold:
             return observations
-        scaled = np.clip(thresholds / self.constraint.largest_threshold, 0.0, 1.0).reshape(len(thresholds), -1)
-        if isinstance(self.observation_space, spaces.Dict):
-            parts = observations if isinstance(observations, dict) else {"observation": observations}
-            return {**parts, "threshold": scaled.astype(np.float32)}
-        return np.concatenate([observations, scaled.astype(observations.dtype)], axis=1)
+        return threshold_shown(self.constraint, observations, thresholds, self.observation_space)
 
     def raw(self, observations: Observations) -> Observations:
         """What the learner sees, without the thresholds."""
-        if not self.show_threshold:
-            return observations
-        if isinstance(self.venv.observation_space, spaces.Dict):
-            return {key: part for key, part in observations.items() if key != "threshold"}
-        if isinstance(observations, dict):
-            return observations["observation"]
-        return observations[:, : self.venv.observation_space.shape[0]]  # type: ignore[index]
+        return without(self.venv.observation_space, observations, THRESHOLD) if self.show_threshold else observations
 
     # Between epochs
 
@@ -278,23 +270,10 @@ class Guard(VecEnvWrapper):
                 "intervened": bool(intervened[i]),
                 "stopped": bool(stopped[i]),
             }
-        finished: list[int] = np.flatnonzero(ended).tolist()
-        if finished:
-            terminal = self.shown(take(next_raw, finished), self.last.next_thresholds[finished])
-        for row, i in enumerate(finished):
-            episode = self.recorder.episodes[row - len(finished)]
-            infos[i]["terminal_observation"] = take(terminal, row)
-            infos[i]["TimeLimit.truncated"] = infos[i].get("TimeLimit.truncated", False) and not stopped[i]
-            infos[i]["episode"] = {"r": episode.true_return, "l": episode.length, "t": 0.0}
-
-    def _space(self, raw: spaces.Space[Any]) -> spaces.Space[Any]:
-        """The observation space with the thresholds in it."""
-        if not self.show_threshold:
-            return raw
-        count = int(np.size(self.constraint.largest_threshold))
-        threshold = spaces.Box(0.0, 1.0, (count,), np.float32)
-        if isinstance(raw, spaces.Box) and len(raw.shape) == 1:
-            low, high = np.append(raw.low, threshold.low), np.append(raw.high, threshold.high)
-            return spaces.Box(low.astype(raw.dtype), high.astype(raw.dtype), dtype=raw.dtype.type)
-        parts = raw.spaces if isinstance(raw, spaces.Dict) else {"observation": raw}
-        return spaces.Dict({**parts, "threshold": threshold})
+        describe_ends(
+            infos,
+            ended,
+            stopped,
+            self.recorder,
+            lambda rows: self.shown(take(next_raw, rows), self.last.next_thresholds[rows]),
+        )

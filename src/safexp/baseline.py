@@ -1,0 +1,104 @@
+"""What MASE is compared with: a learner without a shield, on environments that keep the same records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import torch as th
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.type_aliases import MaybeCallback
+
+from safexp import checkpoint
+from safexp.episodes import Episode
+from safexp.learners import build_policy, describe_policy, find_learner, learner_settings, name_of
+from safexp.vector import NoEnvironments
+from safexp.wrappers.recorded import Recording
+
+
+class Baseline:
+    """A learner on recorded environments: `Recorded`, `Saute` or `EarlyTermination`.
+
+    Args:
+        envs: the environments.
+        learner: an SB3 algorithm class.
+        learner_options: arguments of its constructor, "policy" among them.
+        seed: of the learner and the environments.
+        epoch_steps: how many steps of an off-policy learner make an epoch; of an on-policy one, a rollout does.
+    """
+
+    def __init__(
+        self,
+        envs: Recording,
+        learner: type[BaseAlgorithm],
+        learner_options: dict[str, Any] | None = None,
+        seed: int | None = None,
+        epoch_steps: int = 1000,
+    ) -> None:
+        self.envs = envs
+        self.epochs = 0
+        self.epoch_steps = epoch_steps
+        self.learner_options = dict(learner_options or {})
+        self.learner = learner(env=envs, **learner_settings(learner, envs, self.learner_options, seed))
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """Every episode that ended during training."""
+        return self.envs.recorder.episodes
+
+    def learn(self, total_timesteps: int, callback: MaybeCallback = None) -> Self:
+        """Train for (at least) this many further environment steps."""
+        callbacks: list[BaseCallback] = [CountEpochs(self)]
+        if callback is not None:
+            callbacks.append(self.learner._init_callback(callback))
+        self.learner.learn(total_timesteps, CallbackList(callbacks), reset_num_timesteps=False)
+        return self
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy to one file, for use."""
+        weights = {name: part.cpu().numpy() for name, part in self.learner.policy.state_dict().items()}
+        spaces = (self.envs.observation_space, self.envs.action_space)
+        document = {
+            "versions": checkpoint.versions(),
+            "spaces": [checkpoint.describe_space(space) for space in spaces],
+            "learner": name_of(type(self.learner)),
+            "policy": describe_policy(self.learner_options),
+        }
+        checkpoint.write(Path(path), document, weights)
+
+    @staticmethod
+    def load(path: str | Path) -> BaseAlgorithm:
+        """The learner that `save` wrote, to `predict` from observations as it saw them in training."""
+        document, arrays = checkpoint.read(Path(path))
+        checkpoint.expect(document, "spaces", path)
+        envs = NoEnvironments(*(checkpoint.build_space(space) for space in document["spaces"]))
+        kind = find_learner(document["learner"])
+        learner = kind(env=envs, **learner_settings(kind, envs, build_policy(document["policy"]), None))
+        learner.policy.load_state_dict({name: th.as_tensor(part) for name, part in arrays.items()})
+        return learner
+
+
+class CountEpochs(BaseCallback):
+    """An epoch is over when the learner starts its next rollout, or stops."""
+
+    def __init__(self, agent: Baseline) -> None:
+        super().__init__()
+        self.agent = agent
+        self._last_step = 0
+
+    def _on_training_start(self) -> None:
+        self._last_step = self.model.num_timesteps
+
+    def _on_rollout_start(self) -> None:
+        steps = self.model.num_timesteps - self._last_step
+        if steps >= (1 if isinstance(self.model, OnPolicyAlgorithm) else self.agent.epoch_steps):
+            self.agent.epochs += 1
+            self._last_step = self.model.num_timesteps
+
+    def _on_training_end(self) -> None:
+        self.agent.epochs += 1
+
+    def _on_step(self) -> bool:
+        return True
