@@ -39,6 +39,7 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/safexp bench tasks
+	$(BIN)/safexp bench learners
 
 clean:
 	rm -rf .venv runs dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
