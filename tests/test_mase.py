@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -101,8 +103,13 @@ def test_layers_of_the_policy_are_saved_by_name(tmp_path):
     options = {**ROLLOUT, "policy_kwargs": {"net_arch": [8], "activation_fn": torch.nn.ReLU}}
     agent_of(PPO, options).save(tmp_path / "a")
     assert safexp.MASE.load(tmp_path / "a").learner_options["policy_kwargs"]["activation_fn"] is torch.nn.ReLU
-    with pytest.raises(CheckpointError, match=r"policy_kwargs\['optimizer_class'\]"):
-        agent_of(PPO, {**ROLLOUT, "policy_kwargs": {"optimizer_class": torch.optim.SGD}}).save(tmp_path / "b")
+    options = {**ROLLOUT, "policy_kwargs": {"optimizer_class": torch.optim.SGD}}
+    agent_of(PPO, options).save(tmp_path / "b")
+    with pytest.raises(CheckpointError, match=r"policy_kwargs\['optimizer_class'\].*learner_options="):
+        safexp.MASE.load(tmp_path / "b")
+    again = {"policy_kwargs": options["policy_kwargs"]}
+    loaded = safexp.MASE.load(tmp_path / "b", learner_options=again)
+    assert isinstance(loaded.learner.policy.optimizer, torch.optim.SGD)
 
 
 def test_predict_wants_what_remains_of_a_budget():
@@ -241,3 +248,74 @@ def test_a_learner_must_be_an_algorithm_class():
 def test_a_bound_on_the_expectation_is_not_one_on_what_happens(caplog):
     agent_of(PPO, ROLLOUT, quantifier=safexp.ExactGP(noise=0.1))
     assert "Budget limits the costs that happen, but ExactGP bounds their expectation" in caplog.text
+
+
+def test_learning_goes_on_from_new_episodes_after_a_broken_step():
+    calls = []
+
+    def cost(observations, actions, following):
+        calls.append(1)
+        if len(calls) in (2, 4, 6):
+            raise KeyboardInterrupt
+        return np.ones(len(following))
+
+    env = Line(50)
+    agent = safexp.MASE(env, safexp.Budget(3.0, cost=cost), safexp.Unknown(), PPO, ROLLOUT | {"batch_size": 16}, seed=0)
+    for _ in range(6):
+        with contextlib.suppress(KeyboardInterrupt):
+            agent.learn(20)
+    assert max(episode.cost for episode in agent.episodes) <= 3.0
+    assert not any(episode.violated for episode in agent.episodes)
+
+
+def test_a_stop_by_a_changed_quantifier_is_charged_in_the_replay_buffer():
+    known = safexp.Known(lambda states, actions: np.zeros(len(states)))
+    agent = safexp.MASE(
+        Line(50), safexp.Instantaneous(0.5), known, SAC, REPLAY | {"learning_starts": 100}, safexp.Penalty(7.0), seed=0
+    )
+    agent.learn(20)
+    known.cost = lambda states, actions: np.where(np.abs(states[:, 0]) > 1e-9, 1.0, 0.0)
+    agent.learn(1)
+    buffer = agent.learner.replay_buffer
+    assert buffer.history.stopped[19, 0]
+    assert buffer.rewards[19, 0] == -7.0
+    assert buffer.dones[19, 0] == 1.0
+
+
+def test_predict_replaces_as_training_does():
+    known = safexp.Known(lambda states, actions: np.array([0.0, 0.2, 0.9])[actions.argmax(axis=1)])
+    agent = safexp.MASE(Line(discrete=True), safexp.Instantaneous(0.5), known, DQN, REPLAY, seed=0)
+    agent.guard.preferences = lambda observations: np.array([[1.0, 2.0, 3.0]] * len(observations))
+    agent.learner.exploration_rate = 0.0
+    agent.learner.policy.q_net.q_net[-1].bias.data = torch.tensor([0.0, 0.0, 100.0])
+    assert agent.predict(np.zeros(1)).action == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "message"),
+    [
+        ({"constraint": 3}, TypeError, "constraint=3 is not a safexp.Constraint"),
+        ({"quantifier": safexp.Unknown}, TypeError, "is not a safexp.Quantifier"),
+        (
+            {"quantifier": safexp.Each(safexp.Unknown(), safexp.Unknown())},
+            ValueError,
+            "2 quantifiers for 1 constraints",
+        ),
+        (
+            {"constraint": safexp.JointChance(0.5, lambda o: o[:, 0] > 9), "levels": (0.0, 1.0)},
+            ValueError,
+            "round the risks of JointChance down",
+        ),
+    ],
+)
+def test_wrong_parts_are_named(change, kind, message):
+    with pytest.raises(kind, match=message):
+        agent_of(PPO, ROLLOUT, **change)
+
+
+def test_one_constraint_in_all_of_is_still_one():
+    agent = agent_of(
+        PPO, ROLLOUT, constraint=safexp.AllOf(safexp.Instantaneous(0.5)), quantifier=safexp.Known(planar_robot.cost_of)
+    )
+    agent.learn(64)
+    assert agent.shield.failures == 0

@@ -19,3 +19,8 @@ def test_the_default_is_a_constant():
 def test_bad_settings_are_named(settings):
     with pytest.raises(ValueError, match="0 ≤ c ≤ largest"):
         Penalty(*settings)
+
+
+def test_a_certain_stop_overflows_nothing():
+    np.testing.assert_array_equal(Penalty(5.0)(np.zeros(2)), -5.0)
+    np.testing.assert_array_equal(Penalty(0.0, largest=3.0)(np.zeros(2)), 0.0)

@@ -98,7 +98,7 @@ def test_preferences_choose_among_safe_discrete_actions():
         np.zeros((2, 2)),
         np.array([7, 7]),
         np.array([0.6, 0.6]),
-        preferences=np.array([[1.0, 2.0, 9.0], [2.0, 1.0, 9.0]]),
+        preferences=lambda: np.array([[1.0, 2.0, 9.0], [2.0, 1.0, 9.0]]),
     )
     np.testing.assert_array_equal(outcome.actions, [6, 5])
 
@@ -271,7 +271,7 @@ def test_action_spaces_that_cannot_be_searched_are_refused(space, message):
 def test_a_vouched_discrete_action_is_that_action():
     shield = Shield(Unknown(), STATES, THREE, safe_action=6)
     states, thresholds = np.zeros((1, 2)), np.array([0.5])
-    preferred = shield.filter_batch(states, np.array([5]), thresholds, preferences=np.array([[1.0, 2.0, 3.0]]))
+    preferred = shield.filter_batch(states, np.array([5]), thresholds, preferences=lambda: np.array([[1.0, 2.0, 3.0]]))
     assert preferred.actions[0] == 6
     assert not shield.filter_batch(states, np.array([6]), thresholds).intervened[0]
     np.testing.assert_array_equal(shield.outlook(states, thresholds).safe, [[False, True, False]])
@@ -286,3 +286,44 @@ def test_a_proposal_is_certified_as_it_will_be_run():
 
     decision = shield_of(Known(cost)).filter(np.zeros(2), np.array([0.1, 0.2]), 0.5)
     np.testing.assert_array_equal(seen[0][0], decision.action.astype(np.float64))
+
+
+def test_where_nothing_is_vouched_for_nothing_is_invented():
+    away = spaces.Box(1.0, 2.0, (1,), np.float64)
+    shield = Shield(
+        Known(lambda s, a: np.clip(a[:, 0] - 0.5, 0, 1)),
+        STATES,
+        away,
+        safe_action=lambda o: np.full((len(o), 1), np.nan),
+    )
+    assert shield.filter(np.zeros(2), np.array([1.5]), 0.2).stopped
+
+
+def test_candidates_stay_inside_a_box_of_any_bounds():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        low = rng.normal(size=2)
+        space = spaces.Box(low, low + rng.uniform(size=2), dtype=np.float64)
+        assert all(space.contains(action) for action in candidate_actions(space, 16))
+
+
+def test_a_bound_that_misses_its_level_by_rounding_means_that_level():
+    single = Known(lambda s, a: np.full(len(a), 0.7, np.float32))
+    assert shield_of(single, levels=(0, 0.3, 0.7)).filter(np.zeros(2), np.zeros(2), 0.5).stopped
+    with pytest.raises(ValueError, match=r"one or more costs in \[0, 1\]"):
+        shield_of(single, levels=())
+
+
+def test_a_loaded_shield_reads_the_parts_of_an_observation_in_the_same_order(tmp_path):
+    from safexp import checkpoint
+
+    box = spaces.Box(-1.0, 1.0, (1,), np.float64)
+    shield = Shield(ExactGP(0.5), spaces.Dict([("z", box), ("a", box)]), SQUARE)
+    rng = np.random.default_rng(0)
+    states = {"z": rng.uniform(-1, 1, (50, 1)), "a": rng.uniform(-1, 1, (50, 1))}
+    shield.fit(Log(states, np.zeros((50, 2)), (states["z"][:, 0] > 0).astype(float)))
+    document, arrays = shield.describe()
+    checkpoint.write(tmp_path / "s", {"shield": document}, arrays)
+    state = {"z": np.array([0.5]), "a": np.array([-0.5])}
+    loaded = Shield.load(tmp_path / "s").filter(state, np.zeros(2), 0.9)
+    assert loaded.upper_bound == shield.filter(state, np.zeros(2), 0.9).upper_bound

@@ -101,3 +101,28 @@ def test_a_missing_cost_is_named():
 def test_things_that_are_no_environments_are_named(thing, message):
     with pytest.raises(TypeError, match=message):
         as_vec_env(thing)
+
+
+def test_a_vector_environment_that_resets_more_than_it_was_asked_is_found_out():
+    venv = as_vec_env(gym.make_vec("CartPole-v1", num_envs=4))
+    observations = venv.reset()
+    with pytest.raises(RuntimeError, match=r"ignores options\['reset_mask'\].*vectorization_mode='sync'"):
+        reset_some(venv, np.array([True, False, False, False]), observations)
+
+
+def test_a_whole_number_does_not_make_the_other_costs_whole():
+    class Mixed(Line):
+        def info(self, move):
+            return {"cost": 0 if move == 0 else abs(move)}
+
+    venv = as_vec_env(SyncVectorEnv([Mixed, Mixed]))
+    venv.reset()
+    _, _, _, infos = venv.step(np.array([[0.0], [0.75]], dtype=np.float32))
+    np.testing.assert_array_equal(info_column(venv, infos, "cost"), [0.0, 0.75])
+
+
+def test_what_was_returned_is_not_written_over():
+    venv = as_vec_env(SyncVectorEnv([Line], copy=False))
+    first = venv.reset()
+    venv.step(np.full((1, 1), 0.5, dtype=np.float32))
+    np.testing.assert_array_equal(first, [[0.0]])

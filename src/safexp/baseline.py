@@ -75,7 +75,7 @@ class Baseline:
         checkpoint.expect(document, "spaces", path)
         envs = NoEnvironments(*(checkpoint.build_space(space) for space in document["spaces"]))
         kind = find_learner(document["learner"])
-        learner = kind(env=envs, **learner_settings(kind, envs, build_policy(document["policy"]), None))
+        learner = kind(env=envs, **learner_settings(kind, envs, build_policy(document["policy"], {}), None))
         learner.policy.load_state_dict({name: th.as_tensor(part) for name, part in arrays.items()})
         return learner
 

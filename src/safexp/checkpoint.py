@@ -91,6 +91,8 @@ def describe_constraint(constraint: Constraint) -> Document:
     """A constraint as JSON; functions in it become null and must be given again."""
     if isinstance(constraint, AllOf):
         return {"name": "AllOf", "parts": [describe_constraint(part) for part in constraint.parts]}
+    if not hasattr(constraint, "__dataclass_fields__"):  # a user's own, which we cannot write down
+        return {"name": type(constraint).__name__, "settings": {"itself": None}}
     fields = {field.name: getattr(constraint, field.name) for field in dataclasses.fields(constraint)}  # type: ignore[arg-type]
     return {
         "name": type(constraint).__name__,
@@ -102,13 +104,13 @@ def build_constraint(document: Document) -> Constraint:
     """The constraint that `describe_constraint` described."""
     if document["name"] == "AllOf":
         return AllOf(*(build_constraint(part) for part in document["parts"]))
-    kind = _named(constraints, document["name"], Constraint, "constraint")
     missing = [name for name, value in document["settings"].items() if value is None]
     if missing:
         raise CheckpointError(
             f"the file's {document['name']} has a function for {', '.join(missing)}, which a file cannot hold: "
             "load it with constraint=<the same constraint>."
         )
+    kind = _named(constraints, document["name"], Constraint, "constraint")
     return kind(**document["settings"])
 
 

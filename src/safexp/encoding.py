@@ -12,7 +12,7 @@ from safexp.signals import Array, Observations
 
 
 def encode_observations(space: spaces.Space[Any], observations: Observations) -> Array:
-    """A batch of observations as states (n, ds): boxes raveled, discrete ones one-hot, dicts in key order.
+    """A batch of observations as states (n, ds): boxes raveled, discrete ones one-hot, dicts by their sorted keys.
 
     Raises:
         ValueError: where the batch does not fit the space or holds a NaN or an infinity.
@@ -21,7 +21,7 @@ def encode_observations(space: spaces.Space[Any], observations: Observations) ->
         if not isinstance(observations, dict) or set(observations) != set(space.spaces):
             given = sorted(observations) if isinstance(observations, dict) else type(observations).__name__
             raise ValueError(f"observations have keys {given}, expected {sorted(space.spaces)}.")
-        parts = [encode_observations(part, observations[key]) for key, part in space.spaces.items()]
+        parts = [encode_observations(space[key], observations[key]) for key in sorted(space.spaces)]
         return np.concatenate(parts, axis=1)
     if isinstance(space, spaces.Discrete):
         return one_hot(np.asarray(observations).reshape(-1) - space.start, int(space.n))

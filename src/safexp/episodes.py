@@ -99,12 +99,18 @@ class Recorder:
             self._keep(episode)
             if self.witness:
                 self.witness.end(int(i), episode)
+        self._length[environments] = 0
 
     def _keep(self, episode: Episode) -> None:
         self.episodes.append(episode)
         self.violations += episode.violated
         self.stops += episode.stopped
         self.interventions += episode.interventions
+
+    @property
+    def running(self) -> Flags:
+        """Which environments are in an episode that has had a step and has not ended."""
+        return self._length > 0
 
     def unfinished_violations(self) -> int:
         """How many of the episodes still running have already broken the constraint."""

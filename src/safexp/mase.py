@@ -27,6 +27,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch as th
+from sb3_contrib import MaskablePPO
 from stable_baselines3 import DQN
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
@@ -91,9 +92,20 @@ class MASE:
         shielding: bool = True,
         rewriting: bool = True,
     ) -> None:
+        for name, given, kind in [("constraint", constraint, Constraint), ("quantifier", quantifier, Quantifier)]:
+            if not isinstance(given, kind):
+                raise TypeError(f"{name}={given!r} is not a safexp.{kind.__name__}.")
         venv = as_vec_env(env)
         if isinstance(constraint, AllOf) and not isinstance(quantifier, Each):
             quantifier = Each.of(quantifier, len(constraint.parts))
+        limits = constraint.parts if isinstance(constraint, AllOf) else (constraint,)
+        if isinstance(quantifier, Each) and len(quantifier.parts) != len(limits):
+            raise ValueError(
+                f"{len(quantifier.parts)} quantifiers for {len(limits)} constraints: give one for each, or one that is "
+                "copied for each."
+            )
+        if levels is not None and not all(limit.on_realised_cost for limit in limits):
+            raise ValueError(f"levels={levels} would round the risks of JointChance down to nothing: leave them out.")
         shield = Shield(quantifier, venv.observation_space, venv.action_space, levels=levels, safe_action=safe_action)
         if constraint.on_realised_cost and not quantifier.bounds_realised_cost:
             log.warning(
@@ -137,6 +149,10 @@ class MASE:
 
     def learn(self, total_timesteps: int, callback: MaybeCallback = None, progress_bar: bool = False) -> Self:
         """Algorithm 1 for (at least) this many further environment steps."""
+        if self.guard.mid_step:
+            self.learner._last_obs = None  # an exception broke a step: start new episodes
+        elif self.learner._last_obs is not None:
+            self._recheck()
         callbacks: list[BaseCallback] = [EndOfEpoch(self)]
         if callback is not None:
             callbacks.append(self.learner._init_callback(callback))
@@ -153,14 +169,20 @@ class MASE:
         if data is None or not self.guard.shielding:
             return
         self.quantifier.update(data)
-        buffer = getattr(self.learner, "replay_buffer", None)
-        if self.rewriting and isinstance(buffer, Rewriting):
-            buffer.rewrite()
+        self._recheck()
+
+    def _recheck(self) -> None:
+        """Let a quantifier that has changed judge again: the current states, and the stops that are stored."""
         stopped = self.guard.recheck()
-        if stopped.any():  # their episodes are over: the learner goes on from their new first states
-            self.learner._last_obs = self.guard.observations
-            if self.learner._last_episode_starts is not None:
-                self.learner._last_episode_starts |= stopped
+        # Stopped episodes are over: the learner goes on from new first states.
+        self.learner._last_obs = self.guard.observations
+        if self.learner._last_episode_starts is not None:
+            self.learner._last_episode_starts |= stopped
+        buffer = getattr(self.learner, "replay_buffer", None)
+        if isinstance(buffer, Rewriting):
+            buffer.stop_last(stopped)
+            if self.rewriting:
+                buffer.rewrite()
 
     def predict(
         self, observation: Observations, threshold: float | Array | None = None, deterministic: bool = True
@@ -175,8 +197,16 @@ class MASE:
                 )
             threshold = self.constraint.threshold(self.constraint.start(batch))[0]
         thresholds = np.asarray(threshold, dtype=np.float64)[None]
-        action, _ = self.learner.predict(self.guard.shown(batch, thresholds), deterministic=deterministic)
-        return self.shield.filter(observation, action[0], threshold)
+        shown = self.guard.shown(batch, thresholds)
+        if isinstance(self.learner, MaskablePPO):
+            safe = self.shield.outlook(batch, thresholds).safe
+            masks = safe if safe.any() else None
+            action, _ = self.learner.predict(shown, deterministic=deterministic, action_masks=masks)
+        else:
+            action, _ = self.learner.predict(shown, deterministic=deterministic)
+        preferences = self.guard.preferences
+        ranking = None if preferences is None else lambda: preferences(shown)
+        return self.shield.filter(observation, action[0], threshold, preferences=ranking)
 
     def save(self, path: str | Path) -> None:
         """Write the agent to one file, for use: policy, quantifier, constraint, versions."""
@@ -216,7 +246,7 @@ class MASE:
             constraint or checkpoint.build_constraint(document["constraint"]),
             shield.quantifier,
             learner or find_learner(document["learner"]),
-            build_policy(document["policy"]) | (learner_options or {}),
+            build_policy(document["policy"], learner_options or {}),
             document["penalty"] and Penalty(**document["penalty"]),
             safe_action=shield.safe_action,
             seed=seed,

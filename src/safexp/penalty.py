@@ -32,8 +32,9 @@ class Penalty:
 
     def __call__(self, least_width: Array) -> Array:
         """The rewards (n,) of transitions into states whose least width is `least_width` (n,)."""
-        certain = np.maximum(np.minimum(least_width, 1.0), np.finfo(np.float64).tiny)
-        return -np.minimum(self.c / certain, self._most)
+        if self.c == 0:
+            return np.zeros_like(least_width)
+        return -self.c / np.clip(least_width, self.c / self._most, 1.0)
 
     @property
     def _most(self) -> float:

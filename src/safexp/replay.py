@@ -63,6 +63,7 @@ class Rewriting:
 
     pos: int
     buffer_size: int
+    dones: NDArray[np.float32]
 
     def __init__(self, *args: Any, guard: Guard, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -71,6 +72,11 @@ class Rewriting:
     def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: Infos) -> None:
         """Store the guard's last step; `action` is what was proposed, which the environment never saw."""
         super().add(obs, next_obs, self.history.remember(self.pos), reward, done, infos)  # type: ignore[misc]
+
+    def stop_last(self, stopped: NDArray[np.bool_]) -> None:
+        """Mark the newest transition of these environments as one that led to a stop, where its episode went on."""
+        newest = self.pos - 1
+        self.history.stopped[newest] |= stopped & (self.dones[newest] == 0)
 
     def rewrite(self) -> None:
         """Line 15: rewrite the stored penalties."""

@@ -28,6 +28,9 @@ from safexp.signals import Array, Observations, as_batch, batch_size
 Flags = NDArray[np.bool_]
 SafeAction = ArrayLike | Callable[[Observations], ArrayLike]
 
+LEVEL_TOLERANCE = 1e-6
+"""How far a bound may lie below a level that it means."""
+
 LEARNED = "quantifier."
 """What the names of a quantifier's arrays begin with in a file."""
 
@@ -121,6 +124,8 @@ class Shield:
                 "the expected cost, not for the realised one; leave levels out or use a quantifier that bounds what "
                 "is observed."
             )
+        if levels is not None and not (len(levels) and 0 <= min(levels) <= max(levels) <= 1):
+            raise ValueError(f"levels={tuple(levels)} must be one or more costs in [0, 1], such as (0, 1).")
         self.quantifier = quantifier
         self.observation_space = observation_space
         self.action_space = check_action_space(action_space)
@@ -146,6 +151,10 @@ class Shield:
         if len(set(lengths.values())) > 1:
             raise ValueError(f"logged transitions have different lengths: {lengths}.")
         costs = transitions.costs
+        if costs.ndim not in (1, 2) or not np.all(np.isfinite(transitions.actions)):
+            raise ValueError(
+                f"logged costs have shape {costs.shape}, expected (n,) or (n, K), and actions must be finite numbers."
+            )
         if not np.all((costs >= 0) & (costs <= 1)):
             raise ValueError(f"logged costs must lie in [0, 1], got values from {costs.min()} to {costs.max()}.")
         return transitions
@@ -200,13 +209,19 @@ class Shield:
         return document, {f"{LEARNED}{name}": part for name, part in self.quantifier.state().items()}
 
     def filter(
-        self, observation: Any, action: Any, threshold: float | ArrayLike, last_safe: Any | None = None
+        self,
+        observation: Any,
+        action: Any,
+        threshold: float | ArrayLike,
+        last_safe: Any | None = None,
+        preferences: Callable[[], Array] | None = None,
     ) -> Decision:
         """Whether `action` may be run in this state, and what to run instead."""
         outcome = self.filter_batch(
             as_batch(observation),
             np.asarray(action)[None],
             np.asarray(threshold)[None],
+            preferences=preferences,
             last_safe=None if last_safe is None else np.asarray(last_safe)[None],
         )
         stopped, bound = bool(outcome.stopped[0]), outcome.upper_bounds[0]
@@ -223,7 +238,7 @@ class Shield:
         actions: NDArray[Any],
         thresholds: ArrayLike,
         outlook: Outlook | None = None,
-        preferences: Array | None = None,
+        preferences: Callable[[], Array] | None = None,
         last_safe: NDArray[Any] | None = None,
     ) -> Decisions:
         """`filter` for n states at once: one call of the quantifier, and one more if a proposal is unsafe.
@@ -233,8 +248,8 @@ class Shield:
             actions: the proposals (n, ...)
             thresholds: (n,) or (n, K)
             outlook: what `outlook` said of these very states and thresholds, which saves the second call
-            preferences: scores (n, number of actions) of discrete actions; the best safe one replaces an unsafe
-                proposal. Without them it is the one with the smallest bound.
+            preferences: tells scores (n, number of actions) of discrete actions, and is asked only where a proposal
+                is unsafe: the best safe one replaces it. Without them it is the one with the smallest bound.
             last_safe: the last safe actions (n, ...), rows of NaN for none
         """
         limits = self._limits(observations, thresholds)
@@ -272,7 +287,7 @@ class Shield:
             columns.append(np.where(np.isnan(last), fixed[0], last)[:, None])
         vouched = self._vouched(observations)
         if vouched is not None and isinstance(self.action_space, spaces.Box):
-            columns.append(np.nan_to_num(vouched)[:, None])
+            columns.append(np.where(np.isnan(vouched), fixed[0], vouched)[:, None])
         candidates = np.concatenate(columns, axis=1)
         bounds, widths = self._bounds(observations, candidates, limits)
         safe = np.all(bounds <= limits[:, None], axis=2)
@@ -283,10 +298,10 @@ class Shield:
             bounds[promised, column], safe[promised, column] = 0.0, True
         return Outlook(candidates, safe, bounds, widths.max(axis=2).min(axis=1))
 
-    def _ranking(self, outlook: Outlook, proposals: Array, preferences: Array | None) -> Array:
+    def _ranking(self, outlook: Outlook, proposals: Array, preferences: Callable[[], Array] | None) -> Array:
         """How good a replacement each candidate (n, m) is: less is better."""
         if preferences is not None:
-            return -np.asarray(preferences, dtype=np.float64)
+            return -np.asarray(preferences(), dtype=np.float64)
         largest_bound = outlook.upper_bounds.max(axis=2)
         if isinstance(self.action_space, spaces.Discrete):
             return largest_bound
@@ -311,9 +326,8 @@ class Shield:
         shape = (*candidates.shape[:2], num_costs)
         try:
             mean, width = (np.asarray(part, dtype=np.float64) for part in self.quantifier.predict(states, candidates))
-            expected = shape if num_costs > 1 else shape[:2]
-            if {mean.shape, width.shape} != {expected}:
-                raise ValueError(f"mean and width have shapes {mean.shape} and {width.shape}, expected {expected}")
+            if mean.shape != width.shape or mean.shape not in {shape, shape[:2] if num_costs == 1 else shape}:
+                raise ValueError(f"mean and width have shapes {mean.shape} and {width.shape}, expected {shape}")
             mean, width = mean.reshape(shape), width.reshape(shape)
         except Exception as error:  # whatever went wrong, nothing was certified
             self._failed(f"{type(error).__name__}: {error}")
@@ -323,7 +337,9 @@ class Shield:
             self._failed(f"{int((~usable).sum())} of {usable.size} predictions are NaN or have a negative width")
         bounds = np.clip(np.where(usable, mean, 0.0) + np.where(usable, width, np.inf), 0.0, 1.0)
         if self.levels is not None:
-            bounds = self.levels[np.maximum(np.searchsorted(self.levels, bounds, side="right") - 1, 0)]
+            # A bound that misses its level by rounding alone means that level.
+            above = np.searchsorted(self.levels, bounds + LEVEL_TOLERANCE, side="right")
+            bounds = self.levels[np.maximum(above - 1, 0)]
         return np.where(usable, bounds, np.inf), np.where(usable, width, np.inf)
 
     def _failed(self, reason: str) -> None:
@@ -388,4 +404,4 @@ def candidate_actions(space: spaces.Box | spaces.Discrete, count: int) -> Array:
     unit = np.concatenate([centre, ends, spread])[:count]
     low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
     # What is certified must be what is run: round to the space's own precision first.
-    return (low + unit * (high - low)).astype(space.dtype).astype(np.float64)
+    return np.clip((low + unit * (high - low)).astype(space.dtype), low, high).astype(np.float64)

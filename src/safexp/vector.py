@@ -10,7 +10,15 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecFrameStack, VecNormalize
+from stable_baselines3.common.vec_env import (
+    DummyVecEnv,
+    VecCheckNan,
+    VecEnv,
+    VecEnvWrapper,
+    VecMonitor,
+    VecNormalize,
+    VecVideoRecorder,
+)
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from safexp.signals import Observations
@@ -42,10 +50,10 @@ def check_wrappers(env: VecEnv) -> VecEnv:
                 "VecNormalize(norm_reward=True) would squash the penalty of an emergency stop: wrap the "
                 "environment with norm_reward=False, or scale rewards in the environment."
             )
-        if isinstance(layer, VecNormalize | VecFrameStack):
+        if isinstance(layer, VecEnvWrapper) and not isinstance(layer, VecMonitor | VecCheckNan | VecVideoRecorder):
             raise ValueError(
                 f"{type(layer).__name__} hides the raw observation from the shield: give the environment inside it, "
-                "and normalise or stack within the environments (gymnasium.wrappers) instead."
+                "and change observations within the environments (gymnasium.wrappers) instead."
             )
         layer = getattr(layer, "venv", None)
     return env
@@ -100,6 +108,8 @@ class BatchedVecEnv(VecEnv):
         self.columns: dict[str, NDArray[Any]] = {}
         self._same_step = envs.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP
         self._actions: NDArray[Any] = np.empty(0)
+        self._observations: Observations = None
+        _keep_infos_exact(envs)
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     def reset(self) -> VecEnvObs:
@@ -107,12 +117,19 @@ class BatchedVecEnv(VecEnv):
         observations, _ = self.envs.reset(seed=self._seeds[0], options=options)
         self._reset_seeds()
         self._reset_options()
-        return cast(VecEnvObs, observations)
+        self._observations = _copy(observations)
+        return cast(VecEnvObs, _copy(observations))
 
     def reset_some(self, environments: NDArray[np.bool_]) -> Observations:
         """Reset just these environments; returns all observations."""
         observations, _ = self.envs.reset(options={"reset_mask": environments})
-        return observations
+        if not _equal(take(observations, ~environments), take(self._observations, ~environments)):
+            raise RuntimeError(
+                f"{type(self.envs).__name__} ignores options['reset_mask'] and reset others too, so episodes "
+                "cannot be stopped one by one: make it with vectorization_mode='sync'."
+            )
+        self._observations = _copy(observations)
+        return _copy(observations)
 
     def step_async(self, actions: NDArray[Any]) -> None:
         self._actions = actions
@@ -120,6 +137,7 @@ class BatchedVecEnv(VecEnv):
     def step_wait(self) -> VecEnvStepReturn:
         observations, rewards, terminated, truncated, batch = self.envs.step(self._actions)
         dones = terminated | truncated
+        self._observations = observations = _copy(observations)
         finished: list[int] = np.flatnonzero(dones).tolist()
         if self._same_step:
             final = {i: batch["final_obs"][i] for i in finished}
@@ -136,7 +154,7 @@ class BatchedVecEnv(VecEnv):
         for i in finished:
             infos[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
             infos[i]["terminal_observation"] = final[i]
-        return observations, np.asarray(rewards), dones, infos
+        return _copy(observations), np.asarray(rewards), dones, infos
 
     def close(self) -> None:
         self.envs.close()
@@ -205,6 +223,26 @@ def _columns(batch: dict[str, Any], final: dict[str, Any], dones: NDArray[np.boo
             mask = dones.reshape(-1, *[1] * (values.ndim - 1))
             columns[key] = np.where(mask, values, batch[key]) if both else values
     return columns
+
+
+def _keep_infos_exact(envs: VectorEnv[Any, Any, Any]) -> None:
+    """Let Gymnasium gather numbers as floats: it takes the type of the first, and an int 0 would make a 0.9 a 0."""
+    gather = envs._add_info
+
+    def in_floats(gathered: dict[str, Any], info: dict[str, Any], index: int) -> dict[str, Any]:
+        exact = {
+            key: float(value) if isinstance(value, int | np.integer | np.bool_) else value
+            for key, value in info.items()
+        }
+        return gather(gathered, exact, index)
+
+    setattr(envs, "_add_info", in_floats)  # noqa: B010 (on this instance alone)
+
+
+def _equal(some: Observations, others: Observations) -> bool:
+    if isinstance(some, dict):
+        return all(_equal(part, others[key]) for key, part in some.items())
+    return np.array_equal(some, others, equal_nan=np.issubdtype(np.asarray(some).dtype, np.inexact))
 
 
 def _copy(observation: Any) -> Any:

@@ -285,3 +285,74 @@ def test_vector_environments_of_gymnasium_are_stopped_one_by_one():
             assert observations[i, 0] < -0.7
     assert any(episode.stopped for episode in guard.recorder.episodes)
     assert not any(episode.violated for episode in guard.recorder.episodes)
+
+
+def test_a_step_that_broke_must_be_followed_by_a_reset():
+    class Breaks(Line):
+        def info(self, move):
+            if self.steps == 2:
+                raise KeyboardInterrupt
+            return super().info(move)
+
+    guard = guard_of(Budget(3.0), Unknown(), env=Breaks)
+    guard.reset()
+    with pytest.raises(KeyboardInterrupt):
+        walk(guard, [1.0, 1.0])
+    with pytest.raises(RuntimeError, match="call reset"):
+        walk(guard, [1.0])
+    np.testing.assert_allclose(guard.reset(), [[0.0, 1.0]])
+
+
+def test_a_reset_forgets_no_violation():
+    guard = guard_of(Budget(1.5), Unknown(), shielding=False)
+    guard.reset()
+    walk(guard, [1.0, 1.0])
+    assert guard.recorder.unfinished_violations() == 1
+    guard.reset()
+    assert guard.recorder.violations == 1
+
+
+def test_an_environment_may_write_into_its_action():
+    class Writes(Line):
+        def step(self, action):
+            result = super().step(action)
+            action *= 0
+            return result
+
+    guard = guard_of(Budget(20.0), Unknown(), env=Writes)
+    guard.reset()
+    walk(guard, [0.5])
+    np.testing.assert_array_equal(guard.harvest().actions, [[0.5]])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        ({"action_space": spaces.Discrete(3, start=1)}, "does not begin at 0"),
+        ({"observation_space": spaces.Box(0, 255, (36, 36, 3), np.uint8)}, "image observations are not supported"),
+        ({"observation_space": spaces.Dict({"threshold": spaces.Discrete(2)})}, "already have the key 'threshold'"),
+    ],
+)
+def test_spaces_that_would_be_misread_are_refused(spoil, message):
+    def env():
+        line = Line()
+        for name, space in spoil.items():
+            setattr(line, name, space)
+        return line
+
+    with pytest.raises(ValueError, match=message):
+        guard_of(Budget(2.0), Unknown(), env=env)
+
+
+def test_whole_numbered_observations_keep_their_threshold():
+    class Whole(Line):
+        def __init__(self):
+            super().__init__()
+            self.observation_space = spaces.Box(-100, 100, (1,), np.int64)
+
+        def observe(self):
+            return np.array([round(self.place)])
+
+    guard = guard_of(Budget(4.0), Unknown(), env=Whole)
+    guard.reset()
+    np.testing.assert_allclose(walk(guard, [1.0])[0][0]["threshold"], [[0.75]])

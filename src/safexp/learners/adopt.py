@@ -94,9 +94,9 @@ def describe_policy(options: dict[str, Any]) -> dict[str, Any]:
     return {name: _describe(value, name) for name, value in wanted.items()}
 
 
-def build_policy(document: dict[str, Any]) -> dict[str, Any]:
-    """The options that `describe_policy` described."""
-    return {name: _build(value) for name, value in document.items()}
+def build_policy(document: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The options that `describe_policy` described, but for those `given` again."""
+    return {name: _build(value) for name, value in document.items() if name not in given} | given
 
 
 def _describe(value: Any, where: str) -> Any:
@@ -108,12 +108,14 @@ def _describe(value: Any, where: str) -> Any:
         return [_describe(part, f"{where}[{i}]") for i, part in enumerate(value)]
     if isinstance(value, type) and value in vars(nn).values():
         return {"torch.nn": value.__name__}
-    raise CheckpointError(
-        f"learner_options' {where} = {value!r} cannot be saved; use plain values or torch.nn classes."
-    )
+    return {"not saved": f"{where}={value!r}"}
 
 
 def _build(value: Any) -> Any:
+    if isinstance(value, dict) and set(value) == {"not saved"}:
+        raise CheckpointError(
+            f"the file could not hold the learner's option {value['not saved']}: load it with learner_options={{...}}."
+        )
     if isinstance(value, dict) and set(value) == {"torch.nn"}:
         found = getattr(nn, str(value["torch.nn"]), None)
         if not (isinstance(found, type) and issubclass(found, nn.Module)):

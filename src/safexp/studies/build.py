@@ -159,7 +159,7 @@ def check_options(learner: type[BaseAlgorithm], options: Any) -> dict[str, Any]:
     given = {name: options[name] for name in options if name in ("env", "seed", "verbose", "tensorboard_log")}
     if given:
         raise ValueError(f"learner_options={given!r} are set by the run itself: leave them out.")
-    return build_policy(check_settings(learner, dict(options)))
+    return build_policy(check_settings(learner, dict(options)), given={})
 
 
 def check_settings(owner: type, settings: dict[str, Any]) -> dict[str, Any]:

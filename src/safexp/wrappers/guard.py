@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
+from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
@@ -81,6 +82,7 @@ class Guard(VecEnvWrapper):
         shielding: bool = True,
         show_threshold: bool | None = None,
     ) -> None:
+        check_spaces(venv)
         self.constraint = constraint
         self.shield = shield
         self.penalty = penalty
@@ -98,6 +100,7 @@ class Guard(VecEnvWrapper):
         self._decisions: Decisions
         self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)
         self._stopped_at_start = 0
+        self.mid_step = False
         self._recent: deque[tuple[Array, NDArray[Any], Array]] = deque(maxlen=max(MAX_RECENT_STEPS // n, 1))
         seen = threshold_space(constraint, venv.observation_space) if self.show_threshold else venv.observation_space
         super().__init__(venv, observation_space=seen)
@@ -106,7 +109,9 @@ class Guard(VecEnvWrapper):
 
     def reset(self) -> Observations:
         everywhere = np.ones(self.num_envs, dtype=bool)
+        self.recorder.end(self.recorder.running, ~everywhere)
         self._enter(self.venv.reset(), everywhere)
+        self.mid_step = False
         if self.shielding:
             self._look(everywhere)
         if not self._viable.any():
@@ -116,15 +121,21 @@ class Guard(VecEnvWrapper):
         return self.observations
 
     def step_async(self, actions: NDArray[Any]) -> None:
+        if self.mid_step:
+            raise RuntimeError(
+                "the last step did not come to its end, so what it cost is not known: call reset() first."
+            )
         if self._outlook is None:
             nothing = np.zeros(self.num_envs, dtype=bool)
             self._decisions = Decisions(actions, nothing, nothing, np.ones_like(self._thresholds))
         else:
-            preferences = None if self.preferences is None else self.preferences(self.observations)
-            self._decisions = self.shield.filter_batch(self._raw, actions, self._thresholds, self._outlook, preferences)
+            self._decisions = self.shield.filter_batch(
+                self._raw, actions, self._thresholds, self._outlook, self._preferences_here()
+            )
             if self._decisions.stopped.any():
                 raise NothingSafeError("the shield lost its certificate between two steps; nothing was executed.")
-        self.venv.step_async(self._decisions.actions)
+        self.mid_step = True
+        self.venv.step_async(self._decisions.actions.copy())  # what an environment does to its copy is its business
 
     def step_wait(self) -> VecEnvStepReturn:
         observations, rewards, dones, infos = self.venv.step_wait()
@@ -159,6 +170,7 @@ class Guard(VecEnvWrapper):
 
         self._open(dones)
         self._restart(~self._viable)  # line 9
+        self.mid_step = False
         return self.observations, penalised.astype(np.float32), ended, infos
 
     @property
@@ -214,6 +226,10 @@ class Guard(VecEnvWrapper):
         return super().env_method(method_name, *args, indices=indices, **named)
 
     # Inside
+
+    def _preferences_here(self) -> Callable[[], Array] | None:
+        preferences = self.preferences
+        return None if preferences is None else lambda: preferences(self.observations)
 
     @property
     def _viable(self) -> Flags:
@@ -276,4 +292,19 @@ class Guard(VecEnvWrapper):
             stopped,
             self.recorder,
             lambda rows: self.shown(take(next_raw, rows), self.last.next_thresholds[rows]),
+        )
+
+
+def check_spaces(venv: VecEnv) -> None:
+    """Refuse what Stable-Baselines3 would turn into something else on the learner's side of the guard."""
+    actions, observations = venv.action_space, venv.observation_space
+    if isinstance(actions, spaces.Discrete) and actions.start != 0:
+        raise ValueError(
+            f"{actions} does not begin at 0, but learners propose 0 to {actions.n - 1}: shift the actions."
+        )
+    parts = observations.spaces.values() if isinstance(observations, spaces.Dict) else [observations]
+    if any(is_image_space(part) for part in parts):
+        raise ValueError(
+            "image observations are not supported: Stable-Baselines3 would transpose what the shield must see raw; "
+            "extract features in the environment."
         )

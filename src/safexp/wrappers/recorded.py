@@ -53,12 +53,14 @@ class Recording(VecEnvWrapper, ABC):
         """The observations of these environments as the learner sees them, in the present state of their episodes."""
 
     def reset(self) -> Observations:
-        self._open(self.venv.reset(), np.ones(self.num_envs, dtype=bool))
+        everywhere = np.ones(self.num_envs, dtype=bool)
+        self.recorder.end(self.recorder.running, ~everywhere)
+        self._open(self.venv.reset(), everywhere)
         return self.shown(self._raw, slice(None))
 
     def step_async(self, actions: NDArray[Any]) -> None:
         self._actions = actions
-        self.venv.step_async(actions)
+        self.venv.step_async(actions.copy())  # what an environment does to its copy is its business
 
     def step_wait(self) -> VecEnvStepReturn:
         observations, rewards, dones, infos = self.venv.step_wait()

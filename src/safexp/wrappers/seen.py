@@ -20,10 +20,15 @@ THRESHOLD = "threshold"
 
 def space_with(raw: spaces.Space[Any], key: str, added: spaces.Box) -> spaces.Space[Any]:
     """A space with more numbers in it: at the end of a vector, or under a key of a Dict."""
-    if isinstance(raw, spaces.Box) and len(raw.shape) == 1:
+    if isinstance(raw, spaces.Box) and len(raw.shape) == 1 and np.issubdtype(raw.dtype, np.floating):
         low, high = np.append(raw.low, added.low), np.append(raw.high, added.high)
         return spaces.Box(low.astype(raw.dtype), high.astype(raw.dtype), dtype=raw.dtype.type)
     parts = raw.spaces if isinstance(raw, spaces.Dict) else {"observation": raw}
+    if key in parts:
+        raise ValueError(
+            f"observations already have the key {key!r}, where the learner would see what remains: rename it, or give "
+            "show_threshold=False."
+        )
     return spaces.Dict({**parts, key: added})
 
 
