@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch as th
@@ -10,6 +12,7 @@ from torch import nn
 from torch.distributions import Categorical as TorchCategorical
 from torch.distributions import Independent, Normal, kl_divergence
 
+from safexp.learners.derivative import differentiate
 from safexp.learners.families import Categorical, Gaussian
 from safexp.learners.trust_region import (
     Case,
@@ -69,7 +72,8 @@ def test_the_fisher_product_is_the_hessian_of_the_kl(name):
 
     point = flatten(parameters).detach().requires_grad_()
     outputs = model(point)
-    product = fisher_product(outputs, point, family.metric(outputs.detach()), damping=0.1)
+    slope = differentiate(net, dict(net.named_parameters()), states)
+    product = fisher_product(slope.push, slope.pull, family.metric(slope.outputs), damping=0.1)
     dense = th.stack([product(row) for row in th.eye(len(point), dtype=th.float64)])
 
     old = outputs.detach()
@@ -90,9 +94,31 @@ def spd(rng, size):
 def test_conjugate_gradient_solves_the_system_in_as_many_steps_as_unknowns():
     rng = np.random.default_rng(0)
     matrix, target = spd(rng, 8), th.as_tensor(rng.normal(size=8))
-    found = conjugate_gradient(lambda vector: matrix @ vector, target, steps=9, tolerance=1e-20)
-    th.testing.assert_close(found, th.linalg.solve(matrix, target), atol=1e-7, rtol=1e-6)
+    found = conjugate_gradient(lambda vector: matrix @ vector, target, steps=9)
+    th.testing.assert_close(found, th.linalg.solve(matrix, target), atol=1e-5, rtol=1e-5)
     assert not conjugate_gradient(lambda vector: matrix @ vector, 0 * target, steps=5).any()
+
+
+def test_a_good_preconditioner_saves_products_and_the_last_step_is_one_that_gains_little():
+    rng = np.random.default_rng(0)
+    matrix, target = spd(rng, 8), th.as_tensor(rng.normal(size=8))
+    asked = []
+
+    def product(vector):
+        asked.append(vector)
+        return matrix @ vector
+
+    inverse = th.linalg.inv(matrix)
+    found = conjugate_gradient(product, target, 8, precondition=lambda vector: inverse @ vector)
+    th.testing.assert_close(found, inverse @ target)
+    assert len(asked) == 1
+
+    gains = [float(target @ conjugate_gradient(lambda vector: matrix @ vector, target, steps)) for steps in range(1, 9)]
+    assert gains == sorted(gains), "every step adds to what is gained"
+    shares = [(after - before) / after for before, after in pairwise(gains)]
+    asked.clear()
+    conjugate_gradient(product, target, 8, least_gain=0.1)
+    assert len(asked) == 2 + next(place for place, share in enumerate(shares) if share <= 0.1)
 
 
 def test_the_natural_step_ends_on_the_trust_region_s_boundary():

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import torch as th
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import GymEnv
-from stable_baselines3.common.type_aliases import Schedule as RateSchedule
 from torch import Tensor
 
-from safexp.learners.critic import Schedule
 from safexp.learners.neighbourhood import Look, Neighbourhood
 from safexp.learners.on_policy import TrustRegionAlgorithm, centred, check_cost_limit, standardised
-from safexp.learners.trust_region import Case, conjugate_gradient, constrained_step
+from safexp.learners.trust_region import Case, constrained_step
 
 
 class CPO(TrustRegionAlgorithm):
@@ -24,7 +21,7 @@ class CPO(TrustRegionAlgorithm):
     expectation, by the policies that training arrives at; single episodes exceed it.
 
     Args:
-        policy: as all further arguments, see `TrustRegionAlgorithm`.
+        policy: as the `shared` arguments, see `TrustRegionAlgorithm`.
         env: the environments, with a cost in `info["cost"]`.
         cost_limit: what the cost of an episode may be in the mean; 0 works.
         cost_gamma: discount of the cost in the cost critic and its advantages.
@@ -38,48 +35,10 @@ class CPO(TrustRegionAlgorithm):
         env: GymEnv | str,
         cost_limit: float = 25.0,
         cost_gamma: float = 0.99,
-        learning_rate: float | RateSchedule = 5e-3,
-        n_steps: int = 2048,
-        gamma: float = 0.99,
-        gae_lambda: float = 0.97,
-        target_kl: float = 0.01,
-        cg_max_steps: int = 10,
-        cg_damping: float = 0.1,
-        line_search_shrinking_factor: float = 0.8,
-        line_search_max_iter: int = 10,
-        sub_sampling_factor: int = 1,
-        critic: Schedule = "fast",
-        stats_window_size: int = 100,
-        tensorboard_log: str | None = None,
-        policy_kwargs: dict[str, Any] | None = None,
-        verbose: int = 0,
-        seed: int | None = None,
-        device: th.device | str = "auto",
-        _init_setup_model: bool = True,
+        **shared: Any,
     ) -> None:
         check_cost_limit(cost_limit)
-        super().__init__(
-            policy,
-            env,
-            learning_rate,
-            n_steps,
-            gamma,
-            gae_lambda,
-            target_kl,
-            cg_max_steps,
-            cg_damping,
-            line_search_shrinking_factor,
-            line_search_max_iter,
-            sub_sampling_factor,
-            critic,
-            stats_window_size,
-            tensorboard_log,
-            policy_kwargs,
-            verbose,
-            seed,
-            device,
-            _init_setup_model,
-        )
+        super().__init__(policy, env, **shared)
         self.cost_limit = cost_limit
         self.cost_gamma = cost_gamma
 
@@ -89,8 +48,8 @@ class CPO(TrustRegionAlgorithm):
         reward, cost = standardised(reward), length * centred(cost)
 
         gradient, cost_gradient = near.gradient(reward), near.gradient(cost)
-        direction = conjugate_gradient(near.fisher, gradient, self.cg_max_steps)
-        cost_direction = conjugate_gradient(near.fisher, cost_gradient, self.cg_max_steps)
+        direction = near.natural(gradient, self.cg_max_steps)
+        cost_direction = near.natural(cost_gradient, self.cg_max_steps)
         found = constrained_step(gradient, cost_gradient, excess, direction, cost_direction, self.target_kl)
 
         must_gain = excess <= 0 or found.case is Case.NO_GRADIENT

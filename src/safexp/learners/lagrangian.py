@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import torch as th
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import GymEnv
-from stable_baselines3.common.type_aliases import Schedule as RateSchedule
 from torch import Tensor
 
-from safexp.learners.critic import Schedule
 from safexp.learners.neighbourhood import Neighbourhood
 from safexp.learners.on_policy import TrustRegionAlgorithm, check_cost_limit, standardised
 
@@ -44,7 +41,7 @@ class TRPOLagrangian(TrustRegionAlgorithm):
     The limit is kept in expectation and in the long run: λ follows the cost, so episodes exceed it all along.
 
     Args:
-        policy: as all further arguments, see `TrustRegionAlgorithm`.
+        policy: as the `shared` arguments, see `TrustRegionAlgorithm`.
         env: the environments, with a cost in `info["cost"]`.
         cost_limit: what the cost of an episode may be in the mean; 0 works.
         penalty_lr: η, the step of projected gradient ascent in λ: a controller's integral gain.
@@ -64,48 +61,10 @@ class TRPOLagrangian(TrustRegionAlgorithm):
         penalty_proportional: float = 0.0,
         penalty_derivative: float = 0.0,
         cost_gamma: float = 0.99,
-        learning_rate: float | RateSchedule = 5e-3,
-        n_steps: int = 2048,
-        gamma: float = 0.99,
-        gae_lambda: float = 0.97,
-        target_kl: float = 0.01,
-        cg_max_steps: int = 10,
-        cg_damping: float = 0.1,
-        line_search_shrinking_factor: float = 0.8,
-        line_search_max_iter: int = 10,
-        sub_sampling_factor: int = 1,
-        critic: Schedule = "fast",
-        stats_window_size: int = 100,
-        tensorboard_log: str | None = None,
-        policy_kwargs: dict[str, Any] | None = None,
-        verbose: int = 0,
-        seed: int | None = None,
-        device: th.device | str = "auto",
-        _init_setup_model: bool = True,
+        **shared: Any,
     ) -> None:
         check_cost_limit(cost_limit)
-        super().__init__(
-            policy,
-            env,
-            learning_rate,
-            n_steps,
-            gamma,
-            gae_lambda,
-            target_kl,
-            cg_max_steps,
-            cg_damping,
-            line_search_shrinking_factor,
-            line_search_max_iter,
-            sub_sampling_factor,
-            critic,
-            stats_window_size,
-            tensorboard_log,
-            policy_kwargs,
-            verbose,
-            seed,
-            device,
-            _init_setup_model,
-        )
+        super().__init__(policy, env, **shared)
         self.cost_limit = cost_limit
         self.cost_gamma = cost_gamma
         self.multiplier = Multiplier(penalty_lr, penalty_proportional, penalty_derivative)

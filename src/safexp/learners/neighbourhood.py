@@ -9,8 +9,12 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.preprocessing import preprocess_obs
 from torch import Tensor, nn
 
+from safexp.learners.derivative import Derivative, differentiate
 from safexp.learners.families import Family
-from safexp.learners.trust_region import fisher_product, flatten, split
+from safexp.learners.trust_region import conjugate_gradient, fisher_product, flatten, split
+
+LEAST_GAIN = 0.03
+"""A conjugate-gradient step that adds less than this share of what its predecessors gained is the last."""
 
 
 class Actor(nn.Module):
@@ -55,24 +59,30 @@ class Neighbourhood:
         self._observations = observations
         self._actions = actions
         self._parameters = list(actor.trained.values())
-        self.point = flatten(self._parameters).detach().requires_grad_()
-        self._outputs = self._model(self.point, observations)
-        self._log_prob = actor.family.log_prob(self._outputs, actions)
-        self._old, self._old_log_prob = self._outputs.detach(), self._log_prob.detach()
-        some = self._outputs if sub_sampling == 1 else self._model(self.point, every(observations, sub_sampling))
-        self.fisher = fisher_product(some, self.point, actor.family.metric(some.detach()), damping)
+        self.point = flatten(self._parameters).detach()
+        self._here = self._derivative(observations)
+        self._old_log_prob = actor.family.log_prob(self._here.outputs, actions)
+        some = self._here if sub_sampling == 1 else self._derivative(every(observations, sub_sampling))
+        metric = actor.family.metric(some.outputs)
+        self.fisher = fisher_product(some.push, some.pull, metric, damping)
+        self._precondition = some.approximate_inverse(metric, damping)
 
     def gradient(self, advantages: Tensor) -> Tensor:
         """∇ mean(π/π_old · A) = mean(A ∇log π) at the old policy, (p,)."""
-        (gradient,) = th.autograd.grad((self._log_prob * advantages).mean(), self.point, retain_graph=True)
-        return gradient
+        outputs = self._here.outputs.clone().requires_grad_()
+        log_prob = self.actor.family.log_prob(outputs, self._actions)
+        return self._here.pull(*th.autograd.grad((log_prob * advantages).mean(), outputs))
+
+    def natural(self, gradient: Tensor, steps: int) -> Tensor:
+        """F⁻¹g for a gradient g (p,), by at most so many conjugate-gradient steps."""
+        return conjugate_gradient(self.fisher, gradient, steps, self._precondition, LEAST_GAIN)
 
     @th.no_grad()
     def look(self, point: Tensor) -> Look:
         """The policy with these parameters."""
         outputs = self._model(point, self._observations)
         ratios = th.exp(self.actor.family.log_prob(outputs, self._actions) - self._old_log_prob)
-        return Look(ratios, float(self.actor.family.kl(self._old, outputs).mean()))
+        return Look(ratios, float(self.actor.family.kl(self._here.outputs, outputs).mean()))
 
     @th.no_grad()
     def move(self, point: Tensor) -> None:
@@ -83,6 +93,9 @@ class Neighbourhood:
     def _model(self, point: Tensor, observations: Any) -> Tensor:
         parameters = dict(zip(self.actor.trained, split(point, self._parameters), strict=True))
         return th.func.functional_call(self.actor, parameters, (observations,))
+
+    def _derivative(self, observations: Any) -> Derivative:
+        return differentiate(self.actor, self.actor.trained, observations, tail="policy.log_std")
 
 
 def every(observations: Any, stride: int) -> Any:

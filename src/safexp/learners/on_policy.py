@@ -27,7 +27,7 @@ from safexp.learners import critic as critics
 from safexp.learners.families import family_of
 from safexp.learners.neighbourhood import Actor, Look, Neighbourhood
 from safexp.learners.rollout import Rollout, advantages
-from safexp.learners.trust_region import conjugate_gradient, line_search, natural_step
+from safexp.learners.trust_region import line_search, natural_step
 from safexp.vector import info_column
 
 
@@ -209,7 +209,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
         """TRPO's step: √(2δ / gᵀF⁻¹g) F⁻¹g for the gradient g of mean(π/π_old · A), as far as that gains."""
         before = float(advantages.mean())
         gradient = near.gradient(advantages)
-        direction = conjugate_gradient(near.fisher, gradient, self.cg_max_steps)
+        direction = near.natural(gradient, self.cg_max_steps)
         step = natural_step(gradient, direction, self.target_kl)
         self.search(near, step, lambda look: float((look.ratios * advantages).mean()) > before)
 
@@ -221,9 +221,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
             looks.append(near.look(point))
             return looks[-1].kl <= self.target_kl and accept(looks[-1])
 
-        found = line_search(
-            good, near.point.detach(), step, self.line_search_shrinking_factor, self.line_search_max_iter
-        )
+        found = line_search(good, near.point, step, self.line_search_shrinking_factor, self.line_search_max_iter)
         if found.fraction:
             near.move(found.point)
         self.logger.record("train/kl_divergence", looks[-1].kl if found.fraction else 0.0)

@@ -19,10 +19,13 @@ import torch as th
 from torch import Tensor
 
 Product = Callable[[Tensor], Tensor]
-"""A symmetric matrix as what it does to a vector, or to every row of a batch."""
+"""A matrix as what it does to a vector, or to every row of a batch."""
 
 TINY = 1e-8
 """Below this, squared lengths and their like are zero in float32 arithmetic."""
+
+TINY_RESIDUAL = 1e-10
+"""A squared residual that is solved."""
 
 
 def flatten(parts: Sequence[Tensor]) -> Tensor:
@@ -36,38 +39,46 @@ def split(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     return [piece.view_as(part) for piece, part in zip(pieces, like, strict=True)]
 
 
-def fisher_product(outputs: Tensor, point: Tensor, metric: Product, damping: float) -> Product:
-    """The Fisher matrix JᵀMJ / n + damping at a point (p,), where J is the Jacobian of the outputs (n, k) there.
+def fisher_product(push: Product, pull: Product, metric: Product, damping: float) -> Product:
+    """The Fisher matrix JᵀMJ / n + damping, for the Jacobian J of a policy's outputs (n, k) in its parameters (p,).
 
-    `metric` multiplies a tangent (n, k) with M, the Fisher matrix of each row's distribution in its own parameters.
-    The forward derivative Jv is taken as the derivative of u ↦ Jᵀu, which is linear: its graph, like that of the
-    outputs, is built once for all products, where a forward-mode pass would compute the outputs again each time.
+    `push` is v ↦ Jv, `pull` is u ↦ Jᵀu, and `metric` multiplies a tangent (n, k) with M, the Fisher matrix of each
+    row's distribution in its own parameters.
     """
-    seed = th.zeros_like(outputs, requires_grad=True)
-    (pulled,) = th.autograd.grad(outputs, point, seed, create_graph=True)
 
     def product(vector: Tensor) -> Tensor:
-        (tangent,) = th.autograd.grad(pulled, seed, vector, retain_graph=True)
-        (result,) = th.autograd.grad(outputs, point, metric(tangent) / len(outputs), retain_graph=True)
-        return result + damping * vector
+        tangent = push(vector)
+        return pull(metric(tangent) / len(tangent)) + damping * vector
 
     return product
 
 
-def conjugate_gradient(product: Product, target: Tensor, steps: int, tolerance: float = 1e-10) -> Tensor:
-    """An x with A x ≈ target (p,), for a positive definite A; stops early at a squared residual below `tolerance`."""
-    solution = th.zeros_like(target)
-    residual, direction = target.clone(), target.clone()
-    error = residual @ residual
+def conjugate_gradient(
+    product: Product, target: Tensor, steps: int, precondition: Product | None = None, least_gain: float = 0.0
+) -> Tensor:
+    """An x with A x ≈ target (p,), for a positive definite A, by at most so many products with A.
+
+    `precondition` is a product with an approximation of A⁻¹. Each step adds to targetᵀx, which approaches its value at
+    the solution from below; the first one that adds no more than the share `least_gain` of it is the last.
+    """
+    solution, total = th.zeros_like(target), 0.0
+    residual = target.clone()
+    refined = residual if precondition is None else precondition(residual)
+    direction, error = refined.clone(), residual @ refined
     for _ in range(steps):
-        if error <= tolerance:
+        if error <= TINY_RESIDUAL:
             break
         image = product(direction)
         length = error / (direction @ image)
         solution += length * direction
+        gain = float(length * error)
+        total += gain
+        if gain <= least_gain * total:
+            break
         residual -= length * image
-        previous, error = error, residual @ residual
-        direction = residual + (error / previous) * direction
+        refined = residual if precondition is None else precondition(residual)
+        previous, error = error, residual @ refined
+        direction = refined + (error / previous) * direction
     return solution
 
 
