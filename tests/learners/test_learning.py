@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecMonitor
 
 from safexp import CPO, MASE, TRPO, Budget, TRPOLagrangian, Unknown
@@ -48,6 +49,14 @@ class Choices(VectorEnv[Any, Any, Any]):
         return self.observe(), amounts, *ends, {"cost": amounts}
 
 
+class Concave(Choices):
+    """The same, where an amount a is paid 2a − a²."""
+
+    def step(self, actions: Any) -> Any:
+        observations, amounts, *rest = super().step(actions)
+        return observations, 2 * amounts - amounts**2, *rest
+
+
 def choices(kind="discrete"):
     return VecMonitor(as_vec_env(Choices(kind=kind)))
 
@@ -69,11 +78,30 @@ def test_trpo_takes_all_there_is(kind):
 @pytest.mark.parametrize("limit", [2.0, 0.0])
 @pytest.mark.parametrize("learner", [CPO, TRPOLagrangian])
 def test_constrained_learners_reach_the_constrained_optimum(learner, limit):
-    options = {"penalty_lr": 0.1, "penalty_proportional": 1.0} if learner is TRPOLagrangian else {}
-    model = learner("MlpPolicy", choices("box"), cost_limit=limit, cost_gamma=1.0, **options, seed=0, **FAST).learn(
-        14_000
-    )
-    assert mean_return(model) == pytest.approx(limit, abs=0.35)
+    """Where an amount a costs a and pays 2a − a², it is best to spend the limit evenly."""
+    controller = {"penalty_lr": 0.1, "penalty_proportional": 0.5} if learner is TRPOLagrangian else {}
+    envs = VecMonitor(as_vec_env(Concave(kind="box")))
+    model = learner("MlpPolicy", envs, cost_limit=limit, cost_gamma=1.0, gamma=1.0, seed=0, **controller, **FAST)
+    model.learn(14_000)
+    assert model.episode_cost()[0] == pytest.approx(limit, abs=0.1)
+    assert mean_return(model) == pytest.approx(STEPS * (2 * limit / STEPS - (limit / STEPS) ** 2), abs=0.1)
+
+
+def test_a_multiplier_by_gradient_steps_alone_swings_about_the_limit():
+    costs = []
+
+    class Watch(BaseCallback):
+        def _on_rollout_end(self):
+            costs.append(np.mean([cost for cost, _ in self.model.rollout_buffer.finished]))
+
+        def _on_step(self):
+            return True
+
+    envs = as_vec_env(Concave(kind="box"))
+    model = TRPOLagrangian("MlpPolicy", envs, cost_limit=2.0, cost_gamma=1.0, gamma=1.0, seed=0, penalty_lr=0.3, **FAST)
+    model.learn(20_000, callback=Watch())
+    assert min(costs[20:]) < 2.0 < max(costs[20:])
+    assert np.mean(costs[20:]) == pytest.approx(2.0, abs=0.4)
 
 
 @pytest.mark.parametrize("learner", [CPO, TRPOLagrangian])
