@@ -1,0 +1,180 @@
+"""The paper's comparison on the static Goal tasks: MASE beside learners that do not keep the constraint in training.
+
+Violations, stops and costs are counted by the recorder on the true costs, for every method alike.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import tyro
+
+from safexp.episodes import Episode
+from safexp.report.terminal import print_rows, track
+from safexp.studies import folder as run_folder
+from safexp.studies.config import OWN_LEARNERS, Method, RunConfig
+from safexp.studies.stats import upper_bound
+from safexp.studies.sweep import Outcome, sweep
+
+EPOCH_STEPS = 10_000
+NUM_ENVS = 50
+LAST = 1000
+"""How many of a run's last episodes count as its final performance."""
+
+ALL_METHODS: tuple[Method, ...] = ("trpo", "trpo-lagrangian", "cpo", "saute", "early-termination", "mase")
+
+
+@dataclass(frozen=True)
+class SafetyGymStudy:
+    """What to run: every method on every task with every seed, for so many epochs of 10,000 steps.
+
+    All learners have the paper's Table 1 settings, and all methods the same budget.
+
+    Args:
+        tasks: which robots.
+        methods: what to compare.
+        seeds: how many, from `first_seed` on.
+        first_seed: seeds below 1000 are for tuning.
+        epochs: of 10,000 steps; the paper's figures have 500.
+        budget: on the cost of an episode.
+        evaluation: episodes without exploration after training.
+        workers: how many runs at a time.
+        out: the folder of the run folders; runs that are finished there are not done again.
+    """
+
+    tasks: tuple[Literal["point", "car"], ...] = ("point", "car")
+    methods: tuple[Method, ...] = ALL_METHODS
+    seeds: int = 5
+    first_seed: int = 1000
+    epochs: int = 500
+    budget: float = 20.0
+    evaluation: int = 100
+    workers: int = 2
+    out: Path = Path("runs/safety-gym")
+
+    def __post_init__(self) -> None:
+        for name in ("tasks", "methods"):
+            if not getattr(self, name):
+                raise ValueError(f"{name} is empty: give at least one.")
+        for name in ("seeds", "epochs", "evaluation", "workers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1.")
+
+    def config(self, task: str, method: Method, seed: int) -> RunConfig:
+        """One run of the study."""
+        return RunConfig(
+            task=f"safexp/{task.capitalize()}GoalStatic-v0",
+            method=method,
+            limit=self.budget,
+            num_envs=NUM_ENVS,
+            steps=self.epochs * EPOCH_STEPS,
+            seed=seed,
+            out=self.out / f"{task}-{method}-{seed}",
+            learner=RunConfig.learner if method in OWN_LEARNERS else "TRPO",
+            learner_options={"n_steps": EPOCH_STEPS // NUM_ENVS},
+        )
+
+    def configs(self) -> dict[tuple[str, Method], list[RunConfig]]:
+        """All runs, by task and method."""
+        seeds = range(self.first_seed, self.first_seed + self.seeds)
+        return {
+            (task, method): [self.config(task, method, seed) for seed in seeds]
+            for task in self.tasks
+            for method in self.methods
+        }
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method on a task, over all its seeds.
+
+    `violated` of all training episodes broke the budget. All else is about the last 1,000 of each seed: the mean
+    return and its deviation over seeds, mean and `max_cost`, the share that violated, and the share that was stopped
+    with the upper end of its one-sided 95% interval. `late_stops` are stops per epoch in the last ten epochs, and
+    `deterministic` is the return without exploration.
+    """
+
+    task: str
+    method: str
+    seeds: int
+    violated: int
+    episodes: int
+    returns: float
+    deviation: float
+    deterministic: float
+    cost: float
+    max_cost: float
+    violating: float
+    stopped: float
+    at_most: float
+    late_stops: float
+
+
+def summarise(task: str, method: str, folders: Sequence[Path], evaluation: int) -> Row:
+    """The row of these runs."""
+    from safexp.studies.evaluate import evaluate
+
+    runs = [run_folder.read(folder) for folder in folders]
+    last = [run.episodes[-LAST:] for run in runs]
+    pooled = [episode for episodes in last for episode in episodes]
+    returns = [_mean(episodes, "true_return") for episodes in last]
+    late = [run.metrics[-1]["stops"] - (run.metrics[-11]["stops"] if len(run.metrics) > 10 else 0) for run in runs]
+    stops = sum(episode.stopped for episode in pooled)
+    return Row(
+        task=task,
+        method=method,
+        seeds=len(runs),
+        violated=sum(int(run.metrics[-1]["violations"]) for run in runs),
+        episodes=sum(len(run.episodes) for run in runs),
+        returns=float(np.mean(returns)),
+        deviation=float(np.std(returns)),
+        deterministic=float(np.mean([_mean(evaluate(folder, evaluation), "true_return") for folder in folders])),
+        cost=_mean(pooled, "cost"),
+        max_cost=max(episode.cost for episode in pooled),
+        violating=_mean(pooled, "violated"),
+        stopped=stops / len(pooled),
+        at_most=upper_bound(stops, len(pooled)),
+        late_stops=float(np.mean(late)) / min(10, len(runs[0].metrics)),
+    )
+
+
+def main(
+    study: Annotated[SafetyGymStudy, tyro.conf.arg(name="")],
+    *,
+    json_output: Annotated[bool, tyro.conf.arg(name="json")] = False,
+) -> int:
+    """Reproduce the paper's comparison on PointGoal and CarGoal: train all methods, and print a table (or JSON)."""
+    groups = study.configs()
+    configs = [config for group in groups.values() for config in group]
+    problems: list[Outcome] = []
+    with track("runs", len(configs)) as advance:
+
+        def done(outcome: Outcome) -> None:
+            advance()
+            problems.extend([outcome] if outcome.problem else [])
+
+        sweep(configs, study.workers, done)
+    for outcome in problems:
+        print(f"{outcome.folder}: {outcome.problem}", file=sys.stderr)
+    failed = {outcome.folder for outcome in problems}
+    rows: list[dict[str, Any]] = []
+    for (task, method), group in groups.items():
+        folders = [config.folder for config in group if config.folder not in failed]
+        if folders:
+            rows.append(asdict(summarise(task, method, folders, study.evaluation)))
+    if rows:
+        print_rows([{name: _rounded(value) for name, value in row.items()} for row in rows], json_output)
+    return 1 if problems else 0
+
+
+def _mean(episodes: Sequence[Episode], name: str) -> float:
+    return float(np.mean([getattr(episode, name) for episode in episodes]))
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.4g}") if isinstance(value, float) else value

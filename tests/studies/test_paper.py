@@ -1,0 +1,51 @@
+"""The comparison on the Goal tasks, as its command does it, and its numbers against the episodes themselves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from safexp.cli import main
+from safexp.studies import folder as run_folder
+from safexp.studies.paper import SafetyGymStudy, summarise
+from safexp.studies.stats import exact_interval, upper_bound
+
+
+def test_every_method_meets_every_seed_on_every_task_with_the_same_settings():
+    groups = SafetyGymStudy(seeds=2, epochs=3, out=Path("there")).configs()
+    assert len(groups) == 12
+    configs = [config for group in groups.values() for config in group]
+    assert len({config.folder for config in configs}) == 24
+    assert {config.steps for config in configs} == {30_000}
+    assert {config.seed for config in configs} == {1000, 1001}
+    assert {config.settled().learner for config in configs} == {"TRPO", "TRPOLagrangian", "CPO"}
+
+
+@pytest.mark.parametrize("wrong", [{"seeds": 0}, {"epochs": 0}, {"tasks": ()}, {"workers": 0}, {"evaluation": 0}])
+def test_an_empty_study_is_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        SafetyGymStudy(**wrong)
+
+
+def test_the_command_prints_what_the_episodes_say(tmp_path, capsys):
+    words = "--tasks point --methods mase --seeds 1 --epochs 1 --evaluation 2 --workers 1 --json"
+    assert main(["reproduce", "safety-gym", *words.split(), "--out", str(tmp_path / "runs")]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    episodes = run_folder.read(tmp_path / "runs" / "point-mase-1000").episodes
+    assert row["episodes"] == len(episodes)
+    assert row["violated"] == 0
+    assert row["returns"] == pytest.approx(np.mean([episode.true_return for episode in episodes]), rel=1e-3)
+    assert row["max_cost"] == max(episode.cost for episode in episodes)
+    assert row["late_stops"] == sum(episode.stopped for episode in episodes)
+
+    again = summarise("point", "mase", [tmp_path / "runs" / "point-mase-1000"], 2)
+    assert again.deterministic == pytest.approx(row["deterministic"], rel=1e-3)
+
+
+def test_the_one_sided_bound_is_half_of_a_wider_two_sided_interval():
+    assert upper_bound(3, 100) == pytest.approx(exact_interval(3, 100, confidence=0.9)[1])
+    assert upper_bound(0, 300) == pytest.approx(1 - 0.05 ** (1 / 300))
+    assert upper_bound(5, 5) == 1.0
