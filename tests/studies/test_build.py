@@ -82,6 +82,18 @@ def test_every_method_is_a_learner_on_its_environments(method: Any, envs: Any, l
     assert getattr(agent.learner, "cost_limit", 4.0) == 4.0
 
 
+@pytest.mark.parametrize(
+    ("method", "options", "found"),
+    [
+        ("mase", {"show_threshold": False}, lambda envs: not envs.show_threshold),
+        ("early-termination", {"penalty": 2.0}, lambda envs: envs.penalty == 2.0),
+        ("saute", {"discount": 0.9, "horizon": 10}, lambda envs: envs.discount == 0.9),
+    ],
+)
+def test_a_method_has_options_of_its_own(method: Any, options: Any, found: Any) -> None:
+    assert found(build(RunConfig(method=method, limit=4.0, num_envs=2, method_options=options).settled()).envs)
+
+
 @pytest.mark.parametrize(("constraint", "truth"), [("budget", cost_of), ("margin", margin_of)])
 def test_known_costs_come_from_the_task(constraint: Any, truth: Any) -> None:
     agent = build(settled(quantifier="known", constraint=constraint))

@@ -29,6 +29,11 @@ from safexp.studies.config import RunConfig
         ({"learner_options": {"policy_kwargs": object()}}, "learner_options=.* must be a mapping of JSON values"),
         ({"method": "cpo", "learner": "SAC"}, "learner='SAC': method 'cpo' is a learner itself; leave --learner out"),
         ({"method": "cpo", "constraint": "margin"}, "method='cpo' knows only budgets, not 'margin'"),
+        (
+            {"method_options": {"shield": False}},
+            "method_options has 'shield', which method 'mase' does not know: it takes",
+        ),
+        ({"method": "trpo", "method_options": {"levels": [0, 1]}}, "method 'trpo' does not know: it takes none"),
         ({"method": "saute", "limit": 0.0}, "method='saute' divides by its budget, which must be above 0"),
         ({"penalty": -1.0}, r"c=-1\.0.*penalties are given as positive numbers"),
     ],

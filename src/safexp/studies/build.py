@@ -69,6 +69,7 @@ def build(config: RunConfig) -> Agent:
             Penalty(config.penalty, config.largest_penalty),
             make_seed_data(config, knowledge),
             seed=config.seed,
+            **config.method_options,
         )
     except (AssertionError, TypeError) as error:  # how Stable-Baselines3 refuses spaces and options
         raise ValueError(f"{config.learner} cannot be put on {config.task} with these options: {error}") from error
@@ -80,9 +81,9 @@ def make_recorded(
     """The environments of a method without a shield, and its learner's options, with the budget where it takes one."""
     if config.method == "saute":
         assert isinstance(constraint, Budget), "checked with the description"
-        return Saute(venv, constraint), options
+        return Saute(venv, constraint, **config.method_options), options
     if config.method == "early-termination":
-        return EarlyTermination(venv, constraint), options
+        return EarlyTermination(venv, constraint, **config.method_options), options
     if config.method in ("trpo-lagrangian", "cpo"):
         options = {"cost_limit": config.limit, **options}
     return Recorded(venv, constraint), options

@@ -20,6 +20,15 @@ Method = Literal["mase", "bare", "trpo", "trpo-lagrangian", "cpo", "saute", "ear
 OWN_LEARNERS = MappingProxyType({"trpo": "TRPO", "trpo-lagrangian": "TRPOLagrangian", "cpo": "CPO"})
 """The methods that are learners themselves; the others are put around one."""
 
+METHOD_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "mase": ("show_threshold", "levels", "rewriting", "epoch_steps"),
+        "saute": ("discount", "horizon", "unsafe_reward"),
+        "early-termination": ("show_threshold", "penalty"),
+    }
+)
+"""What can be set of a method that is put around a learner: arguments of MASE, Saute and EarlyTermination."""
+
 ConstraintName = Literal["budget", "instantaneous", "margin"]
 QuantifierName = Literal["unknown", "known", "exact-gp"]
 
@@ -55,6 +64,7 @@ class RunConfig:
         method: `mase` shields the learner; `bare` lets it do what it likes and counts. `saute` shows it what remains of
             the budget and pays it −1 once nothing does; `early-termination` stops an episode after its violation.
             `trpo`, `trpo-lagrangian` and `cpo` are learners of their own; the last two keep the budget in expectation.
+        method_options: settings of `mase` (such as {"show_threshold": false}), `saute` or `early-termination`.
         constraint: `budget` bounds the sum of the costs of an episode, `instantaneous` every single cost, `margin`
             keeps the task's signed distance to the limit at or above 0.
         limit: of the budget (3 if not given), or of every cost; a margin has none.
@@ -75,6 +85,7 @@ class RunConfig:
 
     task: str = "safexp/PlanarRobot-v0"
     method: Method = "mase"
+    method_options: Options = field(default_factory=dict)
     constraint: ConstraintName = "budget"
     limit: Annotated[float | None, tyro.conf.arg(aliases=("--budget",), metavar="FLOAT")] = None
     discount: float = 1.0
@@ -97,8 +108,13 @@ class RunConfig:
         for name, least in [("num_envs", 1), ("steps", 1), ("seed", 0)]:
             if (given := getattr(self, name)) < least:
                 raise ValueError(f"{name}={given} must be at least {least}.")
-        for name in ("quantifier_options", "learner_options"):
+        for name in ("method_options", "quantifier_options", "learner_options"):
             _check_json(name, getattr(self, name))
+        allowed = METHOD_OPTIONS.get(self.method, ())
+        for name in self.method_options:
+            if name not in allowed:
+                known = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
+                raise ValueError(f"method_options has {name!r}, which method {self.method!r} does not know: {known}.")
         own = OWN_LEARNERS.get(self.method)
         if own and self.learner not in (own, type(self).learner):
             raise ValueError(
