@@ -14,7 +14,7 @@ from safexp.constraints import (
     StateVisits,
 )
 from safexp.penalty import Penalty
-from safexp.quantifiers import GLM, Each, ExactGP, Known, Quantifier, Unknown
+from safexp.quantifiers import GLM, Each, ExactGP, Known, Quantifier, SparseGP, Unknown
 from safexp.shield import Log, Shield
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ __all__ = [
     "Quantifier",
     "Schedule",
     "Shield",
+    "SparseGP",
     "StateVisits",
     "TRPOLagrangian",
     "Unknown",

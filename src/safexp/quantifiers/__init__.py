@@ -6,6 +6,19 @@ from safexp.quantifiers.exact_gp import ExactGP
 from safexp.quantifiers.glm import GLM
 from safexp.quantifiers.known import Known
 from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
+from safexp.quantifiers.sparse_gp import SparseGP
 from safexp.quantifiers.unknown import Unknown
 
-__all__ = ["GLM", "IDENTITY", "LOGISTIC", "Each", "ExactGP", "Known", "Link", "Quantifier", "Transitions", "Unknown"]
+__all__ = [
+    "GLM",
+    "IDENTITY",
+    "LOGISTIC",
+    "Each",
+    "ExactGP",
+    "Known",
+    "Link",
+    "Quantifier",
+    "SparseGP",
+    "Transitions",
+    "Unknown",
+]
