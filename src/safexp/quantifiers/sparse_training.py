@@ -20,7 +20,7 @@ from safexp.quantifiers.variational import (
 )
 from safexp.signals import Array
 
-ROUND = 10
+ROUND = 20
 """Gradient steps between two closed forms."""
 
 LEAST_NOISE = 3e-3

@@ -9,6 +9,7 @@ Inducing values u are whitened, u = L·v with L·Lᵀ = k(Z, Z), and q(v) = N(me
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch as th
@@ -34,20 +35,20 @@ def covariance(layer: Layer, x: Tensor, y: Tensor) -> Tensor:
     return th.exp((x @ y.mT - norms).clamp(max=0.0) + layer.log_variance[:, None, None])
 
 
-def factor(matrices: Tensor) -> Tensor:
-    """Lower Cholesky factors (G, M, M); raises `LinAlgError` after four tries with a growing diagonal."""
+def factor(matrices: Tensor, jitters: Sequence[float] = JITTERS) -> Tensor:
+    """Lower Cholesky factors (G, M, M); raises `LinAlgError` after a try with every jitter."""
     diagonal = matrices.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
     identity = th.eye(matrices.shape[-1], dtype=matrices.dtype)
-    for jitter in JITTERS:
+    for jitter in jitters:
         result, failed = th.linalg.cholesky_ex(matrices + jitter * diagonal * identity)
         if not failed.any() and bool(th.isfinite(result.sum())):
             return result
-    raise singular(matrices.shape[-1])
+    raise singular(matrices.shape[-1], jitters)
 
 
-def whitened(layer: Layer, x: Tensor) -> Tensor:
+def whitened(layer: Layer, x: Tensor, jitters: Sequence[float] = JITTERS) -> Tensor:
     """The coordinates a = L⁻¹k(Z, x) (G, M, n) of points x (G, n, d) or (1, n, d)."""
-    cholesky = factor(covariance(layer, layer.inducing, layer.inducing))
+    cholesky = factor(covariance(layer, layer.inducing, layer.inducing), jitters)
     return th.linalg.solve_triangular(cholesky, covariance(layer, layer.inducing, x), upper=False)
 
 

@@ -159,8 +159,8 @@ def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:
         if config.constraint == "budget":
             return None
         raise ValueError(
-            f"quantifier={config.quantifier!r} under a constraint of kind {config.constraint!r} needs safe transitions to start "
-            f"from, and task {config.task!r} provides none. Give its environment an attribute "
+            f"quantifier={config.quantifier!r} under a constraint of kind {config.constraint!r} needs safe transitions "
+            f"to start from, and task {config.task!r} provides none. Give its environment an attribute "
             "knowledge=safexp.tasks.knowledge.Knowledge(log=<function of a generator that returns a Log>), or use "
             "--constraint budget."
         )

@@ -60,8 +60,8 @@ class RunConfig:
         limit: of the budget (3 if not given), or of every cost; a margin has none.
         discount: of the sum that a budget bounds; 1 adds costs up plainly.
         cost_max: the largest cost that the task can give.
-        quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task tells its cost function),
-            or learned, from safe transitions if the task provides some: `exact-gp` (with a bound that holds if the
+        quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task tells its cost
+            function), or learned, from safe transitions if the task provides some: `exact-gp` (its bound holds if the
             task's settings do) or `sparse-gp` (quick; promises nothing by itself).
         quantifier_options: settings of the quantifier, over those that the task recommends; with {"target": "margin"}
             a learned one models the task's signed margin instead of its cost.
