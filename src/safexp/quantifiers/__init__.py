@@ -1,6 +1,7 @@
 """δ-uncertainty quantifiers: predictions of the cost with a width that holds with probability 1 − δ."""
 
 from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.deep_gp import DeepGP
 from safexp.quantifiers.each import Each
 from safexp.quantifiers.exact_gp import ExactGP
 from safexp.quantifiers.glm import GLM
@@ -13,6 +14,7 @@ __all__ = [
     "GLM",
     "IDENTITY",
     "LOGISTIC",
+    "DeepGP",
     "Each",
     "ExactGP",
     "Known",

@@ -199,7 +199,7 @@ def _refine(
 @th.no_grad()
 def _solve(layer: Hidden) -> Solved:
     cholesky = factor(covariance(layer.kernel, layer.kernel.inducing, layer.kernel.inducing), JITTERS)
-    identity = th.eye(cholesky.shape[-1]).expand_as(cholesky)
+    identity = th.eye(cholesky.shape[-1], dtype=cholesky.dtype).expand_as(cholesky)
     inverse = th.linalg.solve_triangular(cholesky, identity, upper=False)
     if layer.root.ndim == 2:
         return Solved(inverse, None)

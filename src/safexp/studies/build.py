@@ -21,7 +21,7 @@ from safexp.constraints import Budget, Constraint, Instantaneous, Margin
 from safexp.learners import build_policy, find_learner
 from safexp.mase import MASE
 from safexp.penalty import Penalty
-from safexp.quantifiers import ExactGP, Known, Quantifier, SparseGP, Unknown
+from safexp.quantifiers import DeepGP, ExactGP, Known, Quantifier, SparseGP, Unknown
 from safexp.shield import Log
 from safexp.signals import Array
 from safexp.studies.config import RunConfig
@@ -32,7 +32,7 @@ from safexp.wrappers.guard import Guard
 from safexp.wrappers.recorded import Recorded, Recording
 from safexp.wrappers.saute import Saute
 
-PROMISING_NOTHING = MappingProxyType({"sparse-gp": SparseGP})
+PROMISING_NOTHING = MappingProxyType({"sparse-gp": SparseGP, "deep-gp": DeepGP})
 """The learned quantifiers that need no knowledge of the task."""
 
 
