@@ -14,7 +14,7 @@ from safexp.constraints import (
     StateVisits,
 )
 from safexp.penalty import Penalty
-from safexp.quantifiers import GLM, DeepGP, Each, ExactGP, Known, Quantifier, SparseGP, Unknown
+from safexp.quantifiers import GLM, DeepGP, Each, ExactGP, FeatureRegression, Known, Quantifier, SparseGP, Unknown
 from safexp.shield import Log, Shield
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ __all__ = [
     "DeepGP",
     "Each",
     "ExactGP",
+    "FeatureRegression",
     "Instantaneous",
     "JointChance",
     "Known",

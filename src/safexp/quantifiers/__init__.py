@@ -4,6 +4,7 @@ from safexp.quantifiers.base import Quantifier, Transitions
 from safexp.quantifiers.deep_gp import DeepGP
 from safexp.quantifiers.each import Each
 from safexp.quantifiers.exact_gp import ExactGP
+from safexp.quantifiers.features import FeatureRegression
 from safexp.quantifiers.glm import GLM
 from safexp.quantifiers.known import Known
 from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
@@ -17,6 +18,7 @@ __all__ = [
     "DeepGP",
     "Each",
     "ExactGP",
+    "FeatureRegression",
     "Known",
     "Link",
     "Quantifier",

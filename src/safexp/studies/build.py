@@ -21,7 +21,7 @@ from safexp.constraints import Budget, Constraint, Instantaneous, Margin
 from safexp.learners import build_policy, find_learner
 from safexp.mase import MASE
 from safexp.penalty import Penalty
-from safexp.quantifiers import DeepGP, ExactGP, Known, Quantifier, SparseGP, Unknown
+from safexp.quantifiers import DeepGP, ExactGP, FeatureRegression, Known, Quantifier, SparseGP, Unknown
 from safexp.shield import Log
 from safexp.signals import Array
 from safexp.studies.config import RunConfig
@@ -32,7 +32,7 @@ from safexp.wrappers.guard import Guard
 from safexp.wrappers.recorded import Recorded, Recording
 from safexp.wrappers.saute import Saute
 
-PROMISING_NOTHING = MappingProxyType({"sparse-gp": SparseGP, "deep-gp": DeepGP})
+LEARNED = MappingProxyType({"sparse-gp": SparseGP, "deep-gp": DeepGP, "features": FeatureRegression})
 """The learned quantifiers that need no knowledge of the task."""
 
 
@@ -118,7 +118,7 @@ def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowle
     """The quantifier that a description names, with what the task can tell."""
     if config.quantifier == "exact-gp":
         return ExactGP(**check_settings(ExactGP, {**knowledge.exact_gp, **config.quantifier_options}))
-    if config.quantifier in PROMISING_NOTHING:
+    if config.quantifier in LEARNED:
         return make_learned(config)
     if config.quantifier_options:
         raise ValueError(f"quantifier_options={config.quantifier_options!r}: {config.quantifier!r} takes none.")
@@ -141,7 +141,7 @@ def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowle
 
 def make_learned(config: RunConfig) -> Quantifier:
     """A quantifier that learns without knowing anything, with the run's seed if it is given none."""
-    kind = PROMISING_NOTHING[config.quantifier]
+    kind = LEARNED[config.quantifier]
     settings = {"seed": config.seed, **config.quantifier_options}
     if config.constraint == "margin" and settings.get("target") == "margin":
         raise ValueError(

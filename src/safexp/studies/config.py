@@ -21,7 +21,7 @@ OWN_LEARNERS = MappingProxyType({"trpo": "TRPO", "trpo-lagrangian": "TRPOLagrang
 """The methods that are learners themselves; the others are put around one."""
 
 ConstraintName = Literal["budget", "instantaneous", "margin"]
-QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp"]
+QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp", "features"]
 
 
 def _parse_options(text: str) -> dict[str, Any]:
@@ -62,8 +62,8 @@ class RunConfig:
         cost_max: the largest cost that the task can give.
         quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task tells its cost
             function), or learned, from safe transitions if the task provides some: `exact-gp` (its bound holds if the
-            task's settings do) `sparse-gp` (quick; promises nothing by itself), or
-            `deep-gp` (the paper's; likewise).
+            task's settings do) `sparse-gp` (quick; promises nothing by itself),
+            `deep-gp` (the paper's; likewise) or `features` (linear in random or learned features).
         quantifier_options: settings of the quantifier, over those that the task recommends; with {"target": "margin"}
             a learned one models the task's signed margin instead of its cost.
         learner: our TRPO, or an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, SAC, TD3 or DQN.

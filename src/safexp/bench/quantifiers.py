@@ -1,0 +1,204 @@
+"""How fast quantifiers answer and refit, beside gpytorch with the same parameters, and how fast a shield decides.
+
+All times are processor times on one thread, in rounds in which the cases take turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import cycle
+from typing import Any, Final
+
+import gpytorch
+import gymnasium as gym
+import numpy as np
+import torch as th
+
+from safexp.bench.references import DeepReference, SparseReference
+from safexp.learners.trpo import TRPO
+from safexp.quantifiers import DeepGP, ExactGP, FeatureRegression, Quantifier, SparseGP, Transitions
+from safexp.shield import Shield
+from safexp.signals import Array
+from safexp.vector import as_vec_env
+
+TASK: Final = "safexp/PointGoalStatic-v0"
+QUESTIONS: Final = ((1, 64), (16, 64), (64, 65))
+"""States and candidates: a controller's question, a small batch's, and one of training with 64 environments."""
+
+EMPTY: Final = dict.fromkeys(
+    [
+        "what",
+        "us_1x64",
+        "us_16x64",
+        "us_64x65",
+        "gpytorch_us_1x64",
+        "gpytorch_us_16x64",
+        "ratio_1x64",
+        "refit_ms",
+        "refit_share",
+        "filter_p50_us",
+        "filter_p99_us",
+    ]
+)
+"""A row in which nothing was measured."""
+
+THRESHOLD: Final = 0.5
+"""What the shield is asked about: below 1, so that the quantifier decides."""
+
+
+def measure(
+    epoch: int = 10_000, rounds: int = 10, decisions: int = 2000, settings: dict[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """One row for each quantifier, and one for the shield.
+
+    All of them learned the margins of one epoch of PointGoalStatic under a random policy, and refitted on a second.
+    `us_1x64` is the median time of an answer for 64 candidates of one state, and so on; `gpytorch_us_1x64` that of
+    gpytorch's own model with the same parameters and number of samples, `ratio_1x64` how many times longer it takes.
+    `refit_ms` is the time of an update with the epoch's transitions, and `refit_share` that as a share of the time in
+    which TRPO learns from an epoch. The shield's row has the median and the 99th percentile of `Shield.filter`.
+    """
+    threads = th.get_num_threads()
+    th.set_num_threads(1)
+    try:
+        first, second, epoch_seconds = _epochs(epoch)
+        cases = [_Case(name, one, first, second) for name, one in _quantifiers(settings or {})]
+        for _ in range(rounds):
+            for case in cases:
+                case.look()
+        rows = [case.row(epoch_seconds) for case in cases]
+        sparse = next(case for case in cases if case.name == "SparseGP")
+        return [*rows, _shield(sparse.quantifier, second, decisions)]
+    finally:
+        th.set_num_threads(threads)
+
+
+def _quantifiers(settings: dict[str, Any]) -> list[tuple[str, Quantifier]]:
+    quick = {key: value for key, value in settings.items() if key != "num_inducing"}
+    return [
+        ("ExactGP, 1000 points", ExactGP(5.0, noise=0.01, capacity=settings.get("capacity", 1000))),
+        ("SparseGP", SparseGP("margin", **settings)),
+        ("DeepGP", DeepGP("margin", **settings)),
+        ("DeepGP, shared", DeepGP("margin", shared=True, **settings)),
+        ("FeatureRegression, random", FeatureRegression("margin", **quick)),
+        ("FeatureRegression, learned", FeatureRegression("margin", features="learned", **quick)),
+    ]
+
+
+class _Case:
+    """One quantifier that has learned, beside gpytorch's model of the same if it has one."""
+
+    def __init__(self, name: str, quantifier: Quantifier, first: Transitions, second: Transitions) -> None:
+        self.name, self.quantifier = name, quantifier
+        quantifier.fit(first)
+        self._refits = [_seconds(lambda: quantifier.update(second)) for _ in range(3)]
+        rng = np.random.default_rng(0)
+        self._questions = [(second.states[:n], _candidates(n, m, rng)) for n, m in QUESTIONS]
+        self._references = [_reference(quantifier, question) for question in self._questions]
+        self._times: dict[str, list[float]] = {}
+
+    def look(self) -> None:
+        """Measure every answer some more."""
+        for (n, m), question, reference in zip(QUESTIONS, self._questions, self._references, strict=True):
+            repeats = 20 if n == 1 else 2
+            self._record(f"us_{n}x{m}", partial(self.quantifier.predict, *question), repeats)
+            if reference is not None and n < 64:
+                self._record(f"gpytorch_us_{n}x{m}", reference, repeats // 10 or 1)
+
+    def row(self, epoch_seconds: float) -> dict[str, Any]:
+        """Medians, for a table or JSON."""
+        median = {name: 1e6 * float(np.median(times)) for name, times in self._times.items()}
+        ratio = median["gpytorch_us_1x64"] / median["us_1x64"] if "gpytorch_us_1x64" in median else None
+        return {
+            **EMPTY,
+            "what": self.name,
+            **{name: round(value) for name, value in median.items()},
+            "ratio_1x64": None if ratio is None else round(ratio, 1),
+            "refit_ms": round(1e3 * min(self._refits), 1),
+            "refit_share": round(min(self._refits) / epoch_seconds, 3),
+        }
+
+    def _record(self, name: str, call: Callable[[], object], repeats: int) -> None:
+        self._times.setdefault(name, []).extend(_seconds(call) for _ in range(repeats))
+
+
+def _reference(quantifier: Quantifier, question: tuple[Array, Array]) -> Callable[[], object] | None:
+    """Gpytorch's answer to the same question, as its documentation asks for it."""
+    model = getattr(quantifier, "model", None)
+    if not isinstance(quantifier, SparseGP | DeepGP) or model is None:
+        return None
+    reference: Any = (SparseReference(model) if isinstance(quantifier, SparseGP) else DeepReference(model)).eval()
+    samples = quantifier.num_samples if isinstance(quantifier, DeepGP) else 1
+    states, actions = question
+    pairs = np.concatenate([np.repeat(states, actions.shape[1], axis=0), actions.reshape(-1, actions.shape[2])], axis=1)
+
+    def ask() -> None:
+        x = th.from_numpy((pairs - model.shift) / model.scale)
+        with th.no_grad(), gpytorch.settings.num_likelihood_samples(samples):
+            answer = reference(x)
+            _ = answer.mean.numpy(), answer.variance.numpy()
+
+    ask()
+    return ask
+
+
+def _shield(quantifier: Quantifier, data: Transitions, decisions: int) -> dict[str, Any]:
+    """How long one decision takes in states of the run, with the actions that were proposed there."""
+    envs = gym.make(TASK)
+    shield = Shield(quantifier, envs.observation_space, envs.action_space)
+    envs.close()
+    pairs = cycle(zip(data.states, data.actions.astype(np.float32), strict=True))
+    times = []
+    for _ in range(decisions):
+        state, action = next(pairs)
+        times.append(_seconds(partial(shield.filter, state, action, THRESHOLD)))
+    return {
+        **EMPTY,
+        "what": "Shield.filter, SparseGP",
+        "filter_p50_us": round(1e6 * float(np.percentile(times, 50))),
+        "filter_p99_us": round(1e6 * float(np.percentile(times, 99))),
+    }
+
+
+def _epochs(steps: int) -> tuple[Transitions, Transitions, float]:
+    """Two epochs of transitions under random actions, and the seconds in which TRPO collects and learns from one."""
+    envs = as_vec_env(gym.make_vec(TASK, num_envs=50))
+    learner = TRPO("MlpPolicy", envs, n_steps=max(steps // 50, 2), seed=0)
+    learner.learn(steps)
+    seconds = min(_seconds(lambda: learner.learn(steps, reset_num_timesteps=False)) for _ in range(3))
+    rng = np.random.default_rng(0)
+    parts: list[list[Any]] = []
+    observations: Any = envs.reset()
+    action = np.zeros((50, 2))
+    for step in range(2 * max(steps // 50, 2)):
+        if step % 10 == 0:
+            action = rng.uniform(-1.0, 1.0, (50, 2))
+        after, _, _, infos = envs.step(action)
+        signals = [[info[name] for info in infos] for name in ("cost", "margin")]
+        parts.append([observations, action, *signals])
+        observations = after
+    envs.close()
+    half = len(parts) // 2
+    first, second = (_transitions(some) for some in (parts[:half], parts[half:]))
+    return first, second, seconds
+
+
+def _transitions(parts: Sequence[list[Any]]) -> Transitions:
+    states, actions, costs, margins = (
+        np.concatenate([np.asarray(part[k], dtype=np.float64) for part in parts]) for k in range(4)
+    )
+    return Transitions(states, actions, costs, margins)
+
+
+def _candidates(n: int, m: int, rng: np.random.Generator) -> Array:
+    """As a shield asks: the same candidates for all states, and one of its own for each."""
+    actions = np.broadcast_to(rng.uniform(-1.0, 1.0, (1, m, 2)), (n, m, 2)).copy()
+    actions[:, -1] = rng.uniform(-1.0, 1.0, (n, 2))
+    return actions
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    begin = time.process_time()
+    call()
+    return time.process_time() - begin
