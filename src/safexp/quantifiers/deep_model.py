@@ -65,7 +65,7 @@ class DeepModel:
         count = sum(name.endswith(".inducing") for name in state)
         names = [field.name for field in fields(LayerModel)]
         layers = tuple(LayerModel(**{name: np.array(state[f"{k}.{name}"]) for name in names}) for k in range(count))
-        return cls(np.array(state["shift"]), np.array(state["scale"]), layers, np.array(state["log_noise"]))
+        return cls(np.array(state["shift"]), np.array(state["scale"]), layers, np.array(state["log_noise"]).reshape(()))
 
 
 class Predictor:

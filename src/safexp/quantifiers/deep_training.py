@@ -185,15 +185,12 @@ def _refine(
     """
     hidden = HiddenLayers([_to_model(layer) for layer in layers[:-1]])
     draws = [_draws(layer, len(x), rng).numpy()[None] for layer in layers[:-1]]
-    h, y = th.from_numpy(hidden(x.numpy(), draws)[0]).double(), y.double()
+    h = th.from_numpy(hidden(x.numpy(), draws)[0]).double()
     kernel = Layer(*(part.double() for part in layers[-1].kernel))
-    a = whitened(kernel, h[None], JITTERS)
-    mean, upper = best_posterior(a[0], y, log_noise.double())
-    f_mean, f_variance = marginals(a, kernel.log_variance, mean[None], upper[None])
-    root = th.linalg.cholesky(upper @ upper.mT)
-    layers[-1] = layers[-1]._replace(mean=mean[None].float(), root=root[None].float())
-    noise = ((y - f_mean[0]) ** 2 + f_variance[0]).mean().clamp(min=LEAST_NOISE**2 * size)
-    return hidden, noise.log().float()
+    best = best_posterior(kernel, h, y.double(), log_noise.double(), JITTERS)
+    root = th.linalg.cholesky(best.root @ best.root.mT)
+    layers[-1] = layers[-1]._replace(mean=best.mean[None].float(), root=root[None].float())
+    return hidden, best.log_noise.clamp(min=math.log(LEAST_NOISE**2 * size)).float()
 
 
 @th.no_grad()
@@ -264,4 +261,5 @@ def _from_model(layer: LayerModel) -> Hidden:
 
 
 def _to_model(layer: Hidden) -> LayerModel:
-    return LayerModel(*(part.detach().double().numpy() for part in layer.tensors))
+    # Contiguous as a file gives them back: the order in memory decides how products are rounded.
+    return LayerModel(*(part.detach().double().contiguous().numpy() for part in layer.tensors))

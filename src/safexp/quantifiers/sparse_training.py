@@ -80,11 +80,8 @@ def bound(layer: Layer, log_noise: Tensor, mean: Tensor, root: Tensor, x: Tensor
 @th.no_grad()
 def _posterior(layer: Layer, x: Tensor, y: Tensor, log_noise: Tensor, size: float) -> tuple[Tensor, Tensor, Tensor]:
     """q(v)'s mean and root for this noise, and then the noise for this q(v): each the best given the other."""
-    a = whitened(layer, x[None])
-    mean, root = best_posterior(a[0], y, log_noise)
-    f_mean, f_variance = marginals(a, layer.log_variance, mean[None], root[None])
-    noise = ((y - f_mean[0]) ** 2 + f_variance[0]).mean()
-    return mean, root, noise.clamp(min=LEAST_NOISE**2 * size).log()
+    best = best_posterior(layer, x, y, log_noise)
+    return best.mean, best.root, best.log_noise.clamp(min=math.log(LEAST_NOISE**2 * size))
 
 
 def _beginning(x: Tensor, size: float, num_inducing: int, rng: np.random.Generator) -> tuple[Layer, Tensor]:
