@@ -11,7 +11,7 @@ from gymnasium import spaces
 from safexp import Log, Shield, SparseGP
 from safexp.bench.references import SparseReference
 from safexp.quantifiers import Transitions, variational
-from safexp.quantifiers.sparse_training import bound, train
+from safexp.quantifiers.sparse_training import slopes, train
 from safexp.quantifiers.variational import Layer
 
 SMALL = {"num_inducing": 16, "capacity": 200, "first_steps": 40, "steps": 10, "batch_size": 64}
@@ -46,6 +46,27 @@ def test_predictions_equal_gpytorchs(learned):
     deviation = np.sqrt(expected.variance.numpy() - reference.jitter + np.exp(model.log_noise))
     np.testing.assert_allclose(mean[:, 0], expected.mean.numpy(), atol=1e-6)
     np.testing.assert_allclose(width[:, 0], 2.5758293035 * deviation, rtol=1e-6)
+
+
+def bound(layer, log_noise, mean, root, x, y, total):
+    """The evidence lower bound per transition, put together from our parts of it."""
+    a = variational.whitened(layer, x[None])
+    f_mean, f_variance = variational.marginals(a, layer.log_variance, mean[None], root)
+    likelihood = variational.log_likelihood(y, f_mean[0], f_variance[0], log_noise).mean()
+    return likelihood - variational.divergence(mean[None], root) / total
+
+
+def test_slopes_equal_automatic_ones():
+    rng = np.random.default_rng(0)
+    x, y = th.from_numpy(rng.normal(size=(9, 3))), th.from_numpy(rng.normal(size=9))
+    parts = rng.normal(size=(1, 5, 3)), rng.normal(size=(1, 3)), np.array([0.7])
+    layer = Layer(*(th.from_numpy(part).requires_grad_() for part in parts))
+    mean, root = th.from_numpy(rng.normal(size=5)), th.from_numpy(np.tril(rng.normal(size=(5, 5))))
+    log_noise = th.tensor(-0.4, dtype=th.float64)
+    expected = th.autograd.grad(bound(layer, log_noise, mean, root[None], x, y, total=9), layer)
+    plain = Layer(*(part.detach() for part in layer))
+    for ours, automatic in zip(slopes(plain, log_noise, mean, root, x, y), expected, strict=True):
+        np.testing.assert_allclose(ours.numpy(), automatic.numpy(), rtol=1e-7, atol=1e-9)
 
 
 def test_the_bound_equals_gpytorchs(learned):

@@ -151,7 +151,7 @@ def train(
     means = [part.requires_grad_() for layer in layers[:-1] for part in (layer.weights, layer.mean)]
     learning_rate *= 1.0 if old is None else WARM
     groups: list[dict[str, Any]] = [{"params": [*means, *roots]}, {"params": kernels, "lr": PACE * learning_rate}]
-    optimizer = th.optim.Adam(groups, lr=learning_rate)
+    optimizer = th.optim.Adam(groups, lr=learning_rate, fused=True)
     solved = [_solve(layer) for layer in layers]
     for step in range(1, steps + 1):
         whole = step % (YOUNG_WHOLE if old is None else WHOLE) == 0
