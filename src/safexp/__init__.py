@@ -14,7 +14,7 @@ from safexp.constraints import (
     StateVisits,
 )
 from safexp.penalty import Penalty
-from safexp.quantifiers import GLM, Each, ExactGP, Known, Quantifier, Unknown
+from safexp.quantifiers import GLM, DeepGP, Each, ExactGP, FeatureRegression, Known, Quantifier, SparseGP, Unknown
 from safexp.shield import Log, Shield
 
 if TYPE_CHECKING:
@@ -35,8 +35,10 @@ __all__ = [
     "AllOf",
     "Budget",
     "Constraint",
+    "DeepGP",
     "Each",
     "ExactGP",
+    "FeatureRegression",
     "Instantaneous",
     "JointChance",
     "Known",
@@ -46,6 +48,7 @@ __all__ = [
     "Quantifier",
     "Schedule",
     "Shield",
+    "SparseGP",
     "StateVisits",
     "TRPOLagrangian",
     "Unknown",

@@ -1,11 +1,28 @@
 """δ-uncertainty quantifiers: predictions of the cost with a width that holds with probability 1 − δ."""
 
 from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.deep_gp import DeepGP
 from safexp.quantifiers.each import Each
 from safexp.quantifiers.exact_gp import ExactGP
+from safexp.quantifiers.features import FeatureRegression
 from safexp.quantifiers.glm import GLM
 from safexp.quantifiers.known import Known
 from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
+from safexp.quantifiers.sparse_gp import SparseGP
 from safexp.quantifiers.unknown import Unknown
 
-__all__ = ["GLM", "IDENTITY", "LOGISTIC", "Each", "ExactGP", "Known", "Link", "Quantifier", "Transitions", "Unknown"]
+__all__ = [
+    "GLM",
+    "IDENTITY",
+    "LOGISTIC",
+    "DeepGP",
+    "Each",
+    "ExactGP",
+    "FeatureRegression",
+    "Known",
+    "Link",
+    "Quantifier",
+    "SparseGP",
+    "Transitions",
+    "Unknown",
+]
