@@ -35,6 +35,7 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import MaybeCallback
 
 from safexp import checkpoint
+from safexp.candidates import SafeAction
 from safexp.constraints import AllOf, Constraint
 from safexp.episodes import Episode
 from safexp.learners import build_policy, describe_policy, find_learner, make_learner, name_of
@@ -42,7 +43,7 @@ from safexp.penalty import Penalty
 from safexp.progress import ProgressBar
 from safexp.quantifiers import Each, Quantifier
 from safexp.replay import Rewriting
-from safexp.shield import Decision, Log, SafeAction, Shield
+from safexp.shield import Decision, Log, Shield
 from safexp.signals import Array, Observations, as_batch
 from safexp.vector import NoEnvironments, as_vec_env
 from safexp.wrappers.guard import Guard
@@ -165,10 +166,10 @@ class MASE:
     def end_epoch(self) -> None:
         """Line 15: update the quantifier from the executed actions and true costs, and rewrite what is stored."""
         self.epochs += 1
-        data = self.guard.harvest()
-        if data is None or not self.guard.shielding:
+        harvest = self.guard.harvest()
+        if harvest is None or not self.guard.shielding:
             return
-        self.quantifier.update(data)
+        self.quantifier.update(harvest.transitions)
         self._recheck()
 
     def _recheck(self) -> None:
