@@ -14,7 +14,7 @@ from safexp.constraints import (
     StateVisits,
 )
 from safexp.penalty import Penalty
-from safexp.quantifiers import GLM, Each, ExactGP, Known, Quantifier, Unknown
+from safexp.quantifiers import GLM, Calibrated, Each, ExactGP, Known, Quantifier, Unknown
 from safexp.shield import Log, Shield
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
     "TRPO",
     "AllOf",
     "Budget",
+    "Calibrated",
     "Constraint",
     "Each",
     "ExactGP",

@@ -1,6 +1,7 @@
 """δ-uncertainty quantifiers: predictions of the cost with a width that holds with probability 1 − δ."""
 
 from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.calibrated import Calibrated
 from safexp.quantifiers.each import Each
 from safexp.quantifiers.exact_gp import ExactGP
 from safexp.quantifiers.glm import GLM
@@ -8,4 +9,16 @@ from safexp.quantifiers.known import Known
 from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
 from safexp.quantifiers.unknown import Unknown
 
-__all__ = ["GLM", "IDENTITY", "LOGISTIC", "Each", "ExactGP", "Known", "Link", "Quantifier", "Transitions", "Unknown"]
+__all__ = [
+    "GLM",
+    "IDENTITY",
+    "LOGISTIC",
+    "Calibrated",
+    "Each",
+    "ExactGP",
+    "Known",
+    "Link",
+    "Quantifier",
+    "Transitions",
+    "Unknown",
+]
