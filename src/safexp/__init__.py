@@ -14,7 +14,7 @@ from safexp.constraints import (
     StateVisits,
 )
 from safexp.penalty import Penalty
-from safexp.quantifiers import GLM, Calibrated, Each, ExactGP, Known, Quantifier, Unknown
+from safexp.quantifiers import GLM, Calibrated, Each, ExactGP, Known, Quantifier, SparseGP, Unknown
 from safexp.shield import Log, Shield
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ __all__ = [
     "Quantifier",
     "Schedule",
     "Shield",
+    "SparseGP",
     "StateVisits",
     "TRPOLagrangian",
     "Unknown",

@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 from stable_baselines3 import PPO
 
-from safexp import CPO, TRPO, Budget, ExactGP, Instantaneous, Known, Log, Margin, Penalty, TRPOLagrangian, Unknown
+from safexp import (
+    CPO,
+    TRPO,
+    Budget,
+    ExactGP,
+    Instantaneous,
+    Known,
+    Log,
+    Margin,
+    Penalty,
+    SparseGP,
+    TRPOLagrangian,
+    Unknown,
+)
 from safexp.studies.build import build, make_quantifier, make_seed_data
 from safexp.studies.config import RunConfig
 from safexp.tasks.knowledge import Knowledge, knowledge_of
@@ -126,6 +139,11 @@ def test_layers_are_named_in_json() -> None:
         ({"learner": "DQN", "learner_options": {}}, "DQN cannot be put on safexp/PlanarRobot-v0.*Discrete"),
         ({"quantifier_options": {"delta": 0.1}}, "quantifier_options=.*'unknown' takes none"),
         ({"quantifier": "exact-gp", "quantifier_options": {"colour": 1}}, "ExactGP has no option 'colour': it takes"),
+        ({"quantifier": "sparse-gp", "quantifier_options": {"colour": 1}}, "SparseGP has no option 'colour': it takes"),
+        (
+            {"quantifier": "sparse-gp", "constraint": "margin", "quantifier_options": {"target": "margin"}},
+            "the cost is the margin already; leave the target out",
+        ),
         ({"task": "Walker-v0", "quantifier": "known"}, "'Walker-v0' does not tell its cost beforehand"),
         (
             {"task": "Walker-v0", "quantifier": "exact-gp", "constraint": "instantaneous", "limit": 0.3},
@@ -145,6 +163,14 @@ def test_a_description_that_cannot_be_built_says_why(settings: dict[str, Any], m
 def test_knowledge_is_found_in_copies_of_a_single_environment() -> None:
     assert knowledge_of(gym.make_vec("Learned-v0", num_envs=2)) is Learned.knowledge
     assert knowledge_of(gym.make_vec("Walker-v0", num_envs=2)) == Knowledge()
+
+
+def test_a_sparse_gp_starts_from_the_tasks_log_with_the_runs_seed() -> None:
+    quick = {"num_inducing": 8, "first_steps": 2, "capacity": 50}
+    agent = build(settled(quantifier="sparse-gp", quantifier_options={"target": "margin", **quick}, seed=7))
+    assert isinstance(agent.quantifier, SparseGP)
+    assert (agent.quantifier.target, agent.quantifier.seed) == ("margin", 7)
+    assert agent.quantifier.model is not None
 
 
 def test_a_gp_may_start_from_nothing_under_a_budget() -> None:

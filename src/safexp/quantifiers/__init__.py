@@ -7,6 +7,7 @@ from safexp.quantifiers.exact_gp import ExactGP
 from safexp.quantifiers.glm import GLM
 from safexp.quantifiers.known import Known
 from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
+from safexp.quantifiers.sparse_gp import SparseGP
 from safexp.quantifiers.unknown import Unknown
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Known",
     "Link",
     "Quantifier",
+    "SparseGP",
     "Transitions",
     "Unknown",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -20,7 +21,7 @@ from safexp.constraints import Budget, Constraint, Instantaneous, Margin
 from safexp.learners import build_policy, find_learner
 from safexp.mase import MASE
 from safexp.penalty import Penalty
-from safexp.quantifiers import ExactGP, Known, Quantifier, Unknown
+from safexp.quantifiers import ExactGP, Known, Quantifier, SparseGP, Unknown
 from safexp.shield import Log
 from safexp.signals import Array
 from safexp.studies.config import RunConfig
@@ -30,6 +31,9 @@ from safexp.wrappers.early_termination import EarlyTermination
 from safexp.wrappers.guard import Guard
 from safexp.wrappers.recorded import Recorded, Recording
 from safexp.wrappers.saute import Saute
+
+PROMISING_NOTHING = MappingProxyType({"sparse-gp": SparseGP})
+"""The learned quantifiers that need no knowledge of the task."""
 
 
 class Agent(Protocol):
@@ -114,6 +118,8 @@ def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowle
     """The quantifier that a description names, with what the task can tell."""
     if config.quantifier == "exact-gp":
         return ExactGP(**check_settings(ExactGP, {**knowledge.exact_gp, **config.quantifier_options}))
+    if config.quantifier in PROMISING_NOTHING:
+        return make_learned(config)
     if config.quantifier_options:
         raise ValueError(f"quantifier_options={config.quantifier_options!r}: {config.quantifier!r} takes none.")
     if config.quantifier == "unknown":
@@ -133,15 +139,27 @@ def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowle
     return Known(cost)
 
 
+def make_learned(config: RunConfig) -> Quantifier:
+    """A quantifier that learns without knowing anything, with the run's seed if it is given none."""
+    kind = PROMISING_NOTHING[config.quantifier]
+    settings = {"seed": config.seed, **config.quantifier_options}
+    if config.constraint == "margin" and settings.get("target") == "margin":
+        raise ValueError(
+            "quantifier_options={'target': 'margin'}: under --constraint margin the cost is the margin already; leave "
+            "the target out."
+        )
+    return kind(**check_settings(kind, settings))
+
+
 def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:
     """What a quantifier that learns starts from, in the units that the constraint reads."""
-    if config.quantifier != "exact-gp":
+    if config.quantifier in ("unknown", "known"):
         return None
     if knowledge.log is None:
         if config.constraint == "budget":
             return None
         raise ValueError(
-            f"quantifier='exact-gp' under a constraint of kind {config.constraint!r} needs safe transitions to start "
+            f"quantifier={config.quantifier!r} under a constraint of kind {config.constraint!r} needs safe transitions to start "
             f"from, and task {config.task!r} provides none. Give its environment an attribute "
             "knowledge=safexp.tasks.knowledge.Knowledge(log=<function of a generator that returns a Log>), or use "
             "--constraint budget."

@@ -21,7 +21,7 @@ OWN_LEARNERS = MappingProxyType({"trpo": "TRPO", "trpo-lagrangian": "TRPOLagrang
 """The methods that are learners themselves; the others are put around one."""
 
 ConstraintName = Literal["budget", "instantaneous", "margin"]
-QuantifierName = Literal["unknown", "known", "exact-gp"]
+QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp"]
 
 
 def _parse_options(text: str) -> dict[str, Any]:
@@ -60,9 +60,11 @@ class RunConfig:
         limit: of the budget (3 if not given), or of every cost; a margin has none.
         discount: of the sum that a budget bounds; 1 adds costs up plainly.
         cost_max: the largest cost that the task can give.
-        quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task tells its cost function)
-            or `exact-gp` (learned, from safe transitions that the task provides).
-        quantifier_options: settings of the quantifier, over those that the task recommends.
+        quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task tells its cost function),
+            or learned, from safe transitions if the task provides some: `exact-gp` (with a bound that holds if the
+            task's settings do) or `sparse-gp` (quick; promises nothing by itself).
+        quantifier_options: settings of the quantifier, over those that the task recommends; with {"target": "margin"}
+            a learned one models the task's signed margin instead of its cost.
         learner: our TRPO, or an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, SAC, TD3 or DQN.
         learner_options: settings of the learner, over our defaults for PPO and ours; {"torch.nn": "ReLU"} is a class.
         penalty: what a stop costs the learner where nothing is known of the costs; c in −c / width.
@@ -178,7 +180,7 @@ class RunConfig:
         if self.method == "mase" and self.quantifier == "unknown" and self.constraint != "budget":
             raise ValueError(
                 f"quantifier='unknown' certifies nothing under a constraint of kind {self.constraint!r}: "
-                "use --quantifier known or exact-gp, or --constraint budget."
+                "use --quantifier known or a learned one, or --constraint budget."
             )
 
 

@@ -1,0 +1,135 @@
+"""What a quantifier remembers of a run: a bounded number of transitions, those that matter."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safexp.quantifiers.base import Transitions
+from safexp.signals import Array
+
+SHARES = 4
+"""An even sample, costly steps, steps near the limit, and new ones: a quarter of the places each."""
+
+
+class DataSet:
+    """At most `capacity` transitions, however long the run.
+
+    While there is room everything is kept. Then a quarter of the places each goes to
+
+    - an even sample of the whole run (every transition draws a number; the largest ones stay),
+    - costly steps, the latest updates' first,
+    - the steps with the smallest |margin|, where margins are given,
+    - an even sample of the latest update.
+
+    Places that a class cannot fill go to the even sample. The same updates in the same order keep the same rows.
+    """
+
+    def __init__(self, capacity: int, seed: int) -> None:
+        if capacity < SHARES:
+            raise ValueError(f"capacity={capacity} must be at least {SHARES} transitions.")
+        self.capacity = capacity
+        self.seed = seed
+        self.rows: Transitions | None = None
+        self._draws: Array = np.zeros(0)
+        self._arrivals: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.updates = 0
+
+    def __len__(self) -> int:
+        return len(self._draws)
+
+    @property
+    def num_states(self) -> int:
+        """How many of an input's entries are the state's."""
+        return 0 if self.rows is None else self.rows.states.shape[1]
+
+    def add(self, data: Transitions) -> None:
+        """Take in further transitions and let go of what no longer fits; raises `ValueError` on what cannot be."""
+        check_transitions(data)
+        if self.rows is not None:
+            check_alike(self.rows, data)
+        draws = np.random.default_rng([self.seed, self.updates]).random(len(data.costs))
+        arrivals = np.full(len(draws), self.updates, dtype=np.int64)
+        if self.rows is not None:
+            data = Transitions(*(_joined(old, new) for old, new in zip(self.rows, data, strict=True)))  # type: ignore[arg-type]
+            draws, arrivals = np.concatenate([self._draws, draws]), np.concatenate([self._arrivals, arrivals])
+        kept = self._choose(data, draws, arrivals)
+        self.rows = Transitions(*(None if part is None else part[kept] for part in data))  # type: ignore[arg-type]
+        self._draws, self._arrivals = draws[kept], arrivals[kept]
+        self.updates += 1
+
+    def _choose(self, data: Transitions, draws: Array, arrivals: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Which rows stay, in their order."""
+        if len(draws) <= self.capacity:
+            return np.arange(len(draws))
+        share = self.capacity // SHARES
+        kept = np.zeros(len(draws), dtype=bool)
+
+        def take(count: int, order: NDArray[np.int64]) -> None:
+            kept[order[~kept[order]][:count]] = True
+
+        latest_first = np.lexsort((-draws, -arrivals))
+        take(share, np.argsort(-draws))
+        take(share, latest_first[data.costs[latest_first] > 0])
+        if data.margins is not None:
+            take(share, np.argsort(np.abs(data.margins), kind="stable"))
+        take(share, latest_first[arrivals[latest_first] == self.updates])
+        take(self.capacity - int(kept.sum()), np.argsort(-draws))
+        return np.flatnonzero(kept)
+
+    def state(self) -> dict[str, NDArray[np.float64]]:
+        """Everything as named arrays."""
+        if self.rows is None:
+            return {}
+        arrays = {f"data.{name}": part for name, part in self.rows._asdict().items() if part is not None}
+        counters = {"data.draws": self._draws, "data.arrivals": self._arrivals.astype(np.float64)}
+        return {**arrays, **counters, "data.updates": np.array([float(self.updates)])}
+
+    def restore(self, state: dict[str, NDArray[np.float64]]) -> None:
+        """Take back what `state` returned."""
+        if "data.costs" not in state:
+            self.rows, self._draws, self._arrivals, self.updates = None, np.zeros(0), np.zeros(0, dtype=np.int64), 0
+            return
+        if len(state["data.costs"]) > self.capacity:
+            raise ValueError(
+                f"{len(state['data.costs'])} saved transitions do not fit: give capacity={len(state['data.costs'])}."
+            )
+        parts = {name: np.array(state[f"data.{name}"]) for name in Transitions._fields if f"data.{name}" in state}
+        self.rows = Transitions(**parts)
+        self._draws = np.array(state["data.draws"])
+        self._arrivals = np.array(state["data.arrivals"]).astype(np.int64)
+        self.updates = int(state["data.updates"][0])
+
+
+def check_transitions(data: Transitions) -> None:
+    """Raise `ValueError` where one cost for each pair of state and action is missing, or a value is not finite."""
+    n = len(data.costs)
+    if data.costs.ndim != 1:
+        raise ValueError(
+            f"costs have shape {data.costs.shape}, expected (n,): give each of several costs a quantifier of its own "
+            "with Each(...)."
+        )
+    shapes = {name: part.shape for name, part in data._asdict().items() if part is not None}
+    flat = data.states.ndim == data.actions.ndim == 2 and (data.margins is None or data.margins.ndim == 1)
+    if not flat or any(shape[0] != n for shape in shapes.values()):
+        raise ValueError(f"transitions have shapes {shapes}, expected states (n, ds), actions (n, da), the rest (n,).")
+    for name, part in data._asdict().items():
+        if part is not None and not np.isfinite(part).all():
+            row = int(np.flatnonzero(~np.isfinite(part).reshape(n, -1).all(axis=1))[0])
+            raise ValueError(
+                f"transition {row} has {name} {part[row]}: nothing can be learned from what is not finite."
+            )
+
+
+def check_alike(known: Transitions, data: Transitions) -> None:
+    """Raise `ValueError` where further transitions are of another kind than those that are known."""
+    for name in ("states", "actions"):
+        old, new = getattr(known, name).shape[1], getattr(data, name).shape[1]
+        if old != new:
+            raise ValueError(f"{name} have {new} entries, but the quantifier has learned from {old}.")
+    if (known.margins is None) != (data.margins is None):
+        raise ValueError("some transitions have margins and others have none: give them to all or to none.")
+
+
+def _joined(old: Array | None, new: Array | None) -> Array | None:
+    return None if old is None or new is None else np.concatenate([old, new])

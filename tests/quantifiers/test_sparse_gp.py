@@ -1,0 +1,281 @@
+"""The sparse GP against gpytorch, its closed forms, and what it does when something goes wrong."""
+
+from __future__ import annotations
+
+import gpytorch
+import numpy as np
+import pytest
+import torch as th
+from gymnasium import spaces
+
+from safexp import Log, Shield, SparseGP
+from safexp.quantifiers import Transitions, variational
+from safexp.quantifiers.sparse_gp import SparseModel
+from safexp.quantifiers.sparse_training import bound, train
+from safexp.quantifiers.variational import Layer
+
+SMALL = {"num_inducing": 16, "capacity": 200, "first_steps": 40, "steps": 10, "batch_size": 64}
+
+
+def circle(count, seed=0):
+    """The margin of a disc of radius 1 after a step: |state + action / 4| − 1."""
+    rng = np.random.default_rng(seed)
+    states, actions = rng.uniform(-2, 2, (count, 2)), rng.uniform(-1, 1, (count, 2))
+    margins = np.linalg.norm(states + actions / 4, axis=1) - 1.0
+    return Transitions(states, actions, (margins < 0).astype(float), margins)
+
+
+def jitter_of(model):
+    """What is added to the diagonal of the inducing points' covariance; gpytorch adds it to the data's as well."""
+    return 1e-6 * float(np.exp(model.log_variance))
+
+
+class Reference(gpytorch.models.ApproximateGP):
+    """gpytorch's own sparse GP with the parameters of ours."""
+
+    def __init__(self, model: SparseModel) -> None:
+        size = len(model.mean)
+        q = gpytorch.variational.CholeskyVariationalDistribution(size)
+        inducing = th.from_numpy(model.inducing)
+        strategy = gpytorch.variational.VariationalStrategy(self, inducing, q, jitter_val=jitter_of(model))
+        super().__init__(strategy)
+        self.mean_module = gpytorch.means.ZeroMean()
+        self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=inducing.shape[1]))
+        self.double()
+        self.covar_module.base_kernel.lengthscale = th.from_numpy(np.exp(model.log_lengthscales))
+        self.covar_module.outputscale = float(np.exp(model.log_variance))
+        q.variational_mean.data = th.from_numpy(model.mean)
+        q.chol_variational_covar.data = th.linalg.cholesky(th.from_numpy(model.covariance))
+        self.variational_strategy.variational_params_initialized.fill_(1)
+
+    def forward(self, x):
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+@pytest.fixture(scope="module")
+def learned():
+    gp = SparseGP("margin", **SMALL)
+    gp.fit(circle(400))
+    return gp
+
+
+def standardised(model, data):
+    pairs = np.concatenate([data.states, data.actions], axis=1)
+    return th.from_numpy((pairs - model.shift) / model.scale)
+
+
+def test_predictions_equal_gpytorchs(learned):
+    model, queries = learned.model, circle(50, seed=1)
+    reference = Reference(model).eval()
+    with th.no_grad():
+        expected = reference(standardised(model, queries))
+    mean, width = learned.predict_target(queries.states, queries.actions[:, None])
+    deviation = np.sqrt(expected.variance.numpy() - jitter_of(model) + np.exp(model.log_noise))
+    np.testing.assert_allclose(mean[:, 0], expected.mean.numpy(), atol=1e-6)
+    np.testing.assert_allclose(width[:, 0], 2.5758293035 * deviation, rtol=1e-6)
+
+
+def test_the_bound_equals_gpytorchs(learned):
+    model, data = learned.model, circle(30, seed=2)
+    reference = Reference(model).train()
+    likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
+    likelihood.noise = float(np.exp(model.log_noise))
+    x, y = standardised(model, data), th.from_numpy(data.margins)
+    expected = gpytorch.mlls.VariationalELBO(likelihood, reference, num_data=300)(reference(x), y)
+    layer = Layer(
+        *(th.from_numpy(part)[None] for part in (model.inducing, model.log_lengthscales)), log_variance(model)
+    )
+    root = th.linalg.cholesky(th.from_numpy(model.covariance))[None]
+    ours = bound(layer, th.tensor(float(model.log_noise)), th.from_numpy(model.mean), root, x, y, 300)
+    added = 0.5 * jitter_of(model) / np.exp(model.log_noise)
+    assert float(ours) == pytest.approx(float(expected.detach()) + added, rel=1e-7)
+
+
+def log_variance(model):
+    return th.from_numpy(np.array(model.log_variance))[None]
+
+
+def test_the_closed_form_is_the_best_posterior():
+    rng = np.random.default_rng(0)
+    a, y = th.from_numpy(rng.normal(size=(6, 40))) / 3, th.from_numpy(rng.normal(size=40))
+    log_noise, variance = th.tensor(-1.0, dtype=th.float64), th.zeros(1, dtype=th.float64) + 3.0
+
+    def value(mean, root):
+        f_mean, f_variance = variational.marginals(a[None], variance, mean[None], root[None])
+        likelihood = variational.log_likelihood(y, f_mean[0], f_variance[0], log_noise).sum()
+        return likelihood - variational.divergence(mean[None], root[None])
+
+    mean, root = (part.requires_grad_() for part in variational.best_posterior(a, y, log_noise))
+    slopes = th.autograd.grad(value(mean, root), (mean, root))
+    assert max(float(slope.triu().abs().max()) for slope in slopes if slope.ndim == 2) < 1e-9
+    assert float(slopes[0].abs().max()) < 1e-9
+    assert value(mean, root) > value(mean + 0.1, root) + 1e-3
+    assert value(mean, root) > value(mean, 1.1 * root) + 1e-3
+
+
+def test_a_warm_start_begins_with_the_same_function_in_other_standards(learned):
+    from safexp.quantifiers.sparse_training import _continued
+
+    model, x = learned.model, circle(20, seed=3)
+    pairs = np.concatenate([x.states, x.actions], axis=1)
+    shift, scale = pairs.mean(axis=0) + 1.0, 2.0 * pairs.std(axis=0)
+    layer, _ = _continued(model, shift, scale)
+    old = Layer(*(th.from_numpy(part)[None] for part in (model.inducing, model.log_lengthscales)), log_variance(model))
+    np.testing.assert_allclose(
+        variational.whitened(layer, th.from_numpy((pairs - shift) / scale)[None]).numpy(),
+        variational.whitened(old, standardised(model, x)[None]).numpy(),
+        atol=1e-6,
+    )
+
+
+def test_it_learns_the_margin_and_certifies_only_what_is_safe(learned):
+    fresh = circle(2000, seed=1000)
+    mean, width = learned.predict_target(fresh.states, fresh.actions[:, None])
+    assert np.sqrt(np.mean((mean[:, 0] - fresh.margins) ** 2)) < 0.1
+    assert np.mean(np.abs(mean[:, 0] - fresh.margins) <= width[:, 0]) > 0.97
+    cost, unsure = (part[:, 0] for part in learned.predict(fresh.states, fresh.actions[:, None]))
+    assert set(zip(cost, unsure, strict=True)) == {(0.0, 0.0), (0.5, 0.5), (1.0, 0.0)}
+    certified = cost + unsure == 0.0
+    assert certified[fresh.margins > 0].mean() > 0.5
+    assert (certified & (fresh.margins <= 0)).sum() <= 2
+
+
+def test_far_from_all_data_the_worst_is_predicted_and_nothing_is_certified():
+    data = circle(200)
+    far = np.full((1, 2), 1e3)
+    for target, worst in (("cost", 1.0), ("margin", 0.0)):
+        gp = SparseGP(target, **SMALL)
+        gp.fit(data._replace(costs=np.zeros(200), margins=np.abs(data.margins) + 1.0))
+        mean, width = gp.predict_target(far, np.zeros((1, 1, 2)))
+        assert mean[0, 0] == pytest.approx(worst)
+        assert width[0, 0] > 2.0, "not one cost was seen, and still the prior knows that there may be"
+        assert sum(gp.predict(far, np.zeros((1, 1, 2))))[0, 0] >= 1.0
+
+
+def test_nothing_is_known_before_there_is_data():
+    gp = SparseGP()
+    _, width = gp.predict(np.zeros((2, 3)), np.zeros((2, 4, 1)))
+    assert width.shape == (2, 4)
+    assert np.isinf(width).all()
+    with pytest.raises(ValueError, match="has not learned anything yet"):
+        gp.predict_target(np.zeros((2, 3)), np.zeros((2, 4, 1)))
+
+
+def test_the_answer_does_not_depend_on_what_else_is_asked(learned):
+    rng = np.random.default_rng(0)
+    states, actions = rng.normal(size=(3, 2)), rng.normal(size=(3, 5, 2))
+    actions[:, :3] = actions[:1, :3]  # some that all states share, some of their own
+    together = np.array(learned.predict_target(states, actions))
+    for i in range(3):
+        for j in range(5):
+            alone = np.array(learned.predict_target(states[i : i + 1], actions[i : i + 1, j : j + 1]))
+            np.testing.assert_allclose(together[:, i, j], alone[:, 0, 0], rtol=1e-10)
+
+
+def test_the_same_seed_gives_the_same_model_also_after_a_file():
+    gp, other = SparseGP("margin", **SMALL), SparseGP("margin", **SMALL)
+    gp.update(circle(150))
+    other.restore(gp.state())
+    for model in (gp, other):
+        model.update(circle(150, seed=1))
+    queries = np.zeros((1, 2)), np.linspace(-1, 1, 6).reshape(1, 3, 2)
+    np.testing.assert_array_equal(gp.predict_target(*queries), other.predict_target(*queries))
+    assert type(gp)(**gp.settings()).settings() == gp.settings()
+
+
+def test_a_smaller_delta_widens(learned):
+    queries = np.zeros((1, 2)), np.zeros((1, 1, 2))
+    mean, width = learned.predict_target(*queries)
+    strict_mean, strict_width = learned.with_delta(0.0001).predict_target(*queries)
+    assert strict_mean == mean
+    assert strict_width == pytest.approx(width * 3.8905919 / 2.5758293)
+
+
+def test_updates_do_not_grow_with_the_run():
+    gp = SparseGP("cost", **SMALL)
+    for seed in range(5):
+        gp.update(circle(300, seed))
+    assert {part.shape for name, part in gp.state().items() if name == "data.costs"} == {(200,)}
+
+
+def test_missing_margins_name_the_remedy():
+    with pytest.raises(ValueError, match=r"target='margin'\).*info\['margin'\].*Log\(\.\.\., margins=.*target='cost'"):
+        SparseGP("margin").update(circle(5)._replace(margins=None))
+
+
+def test_a_refit_that_fails_keeps_the_old_model_and_says_so(learned, caplog, monkeypatch):
+    gp = learned.with_delta(0.01)
+    queries = np.zeros((1, 2)), np.zeros((1, 1, 2))
+    before = gp.predict_target(*queries)
+    monkeypatch.setattr("safexp.quantifiers.sparse_training.whitened", lambda *_: 1 / 0)
+    gp.update(circle(50, seed=5))
+    np.testing.assert_array_equal(before, gp.predict_target(*queries))
+    assert "SparseGP could not be refitted and keeps the model that it had: ZeroDivisionError" in caplog.text
+    gp.fit(circle(50))
+    assert np.isinf(gp.predict(*queries)[1]).all()
+    assert "no model, and certifies nothing" in caplog.text
+
+
+def test_a_singular_matrix_is_tried_four_times_and_then_named(monkeypatch):
+    tries = []
+    real = th.linalg.cholesky_ex
+    monkeypatch.setattr(th.linalg, "cholesky_ex", lambda matrix: tries.append(1) or real(matrix))
+    with pytest.raises(np.linalg.LinAlgError, match="covariance of 3 points is not positive definite"):
+        variational.factor(-th.ones(1, 3, 3, dtype=th.float64))
+    assert len(tries) == 4
+    variational.factor(th.ones(1, 3, 3, dtype=th.float64))
+
+
+def test_equal_inputs_are_no_trouble():
+    data = Transitions(np.ones((30, 2)), np.ones((30, 1)), np.zeros(30))
+    model = train(
+        np.ones((30, 3)),
+        np.ones(30),
+        None,
+        num_inducing=16,
+        steps=5,
+        batch_size=8,
+        learning_rate=0.05,
+        rng=np.random.default_rng(0),
+    )
+    assert np.isfinite(model.mean).all()
+    gp = SparseGP(**SMALL)
+    gp.fit(data)
+    mean, _ = gp.predict(np.ones((1, 2)), np.ones((1, 1, 1)))
+    assert mean[0, 0] == pytest.approx(0.0, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("states", "actions"), [((1, 3), (1, 4, 2)), ((1, 2), (1, 4, 1)), ((2, 2), (1, 4, 2)), ((2,), (1, 4, 2))]
+)
+def test_a_question_of_another_shape_is_refused(learned, states, actions):
+    with pytest.raises(ValueError, match=r"learned states \(n, 2\) and actions \(n, m, 2\), got"):
+        learned.predict(np.zeros(states), np.zeros(actions))
+
+
+@pytest.mark.parametrize("target", ["cost", "margin"])
+def test_the_shield_lets_nothing_through_where_a_prediction_is_not_a_number(target, caplog):
+    box = spaces.Box(-1, 1, (2,), np.float64)
+    shield = Shield(SparseGP(target, **SMALL), spaces.Box(-np.inf, np.inf, (2,), np.float64), box)
+    data = circle(100)
+    shield.fit(Log(data.states, data.actions, np.zeros(100), np.full(100, 2.0)))
+    assert not shield.filter(data.states[0], data.actions[0], 0.6).stopped
+    shield.quantifier._fitted._weights[0, -1] = np.nan
+    assert shield.filter(data.states[0], data.actions[0], 0.6).stopped
+    assert "predictions are NaN" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"target": "reward"}, r"SparseGP\(target='reward'\) is not one of cost, margin"),
+        ({"num_inducing": 0}, r"SparseGP\(num_inducing=0\) must be a whole number of at least 1"),
+        ({"delta": 1.0}, r"SparseGP\(delta=1.0\) must lie in \(0, 1\)"),
+        ({"multiplier": -1.0}, r"SparseGP\(multiplier=-1.0\) must be finite and above 0"),
+        ({"learning_rate": float("nan")}, r"SparseGP\(learning_rate=nan\)"),
+        ({"capacity": 2}, "capacity=2 must be at least 4"),
+    ],
+)
+def test_settings_are_checked(settings, message):
+    with pytest.raises(ValueError, match=message):
+        SparseGP(**settings)
