@@ -14,7 +14,18 @@ from safexp.constraints import (
     StateVisits,
 )
 from safexp.penalty import Penalty
-from safexp.quantifiers import GLM, Calibrated, Each, ExactGP, Known, Quantifier, SparseGP, Unknown
+from safexp.quantifiers import (
+    GLM,
+    Calibrated,
+    Each,
+    ExactGP,
+    FromMargin,
+    Known,
+    Projected,
+    Quantifier,
+    SparseGP,
+    Unknown,
+)
 from safexp.shield import Log, Shield
 
 if TYPE_CHECKING:
@@ -38,12 +49,14 @@ __all__ = [
     "Constraint",
     "Each",
     "ExactGP",
+    "FromMargin",
     "Instantaneous",
     "JointChance",
     "Known",
     "Log",
     "Margin",
     "Penalty",
+    "Projected",
     "Quantifier",
     "Schedule",
     "Shield",

@@ -251,7 +251,7 @@ def test_a_quantifier_that_fails_inside_lets_nothing_through(how, after, caplog)
         ({"delta": 0.0}, r"delta=0.0\) must lie in \(0, 1\)"),
         ({"holdout": 1.0}, r"holdout=1.0\) must lie in \(0, 1\)"),
         ({"near": math.nan}, r"near=nan\) must be finite"),
-        ({"capacity": 0}, "must be at least 1"),
+        ({"capacity": 58}, r"capacity=58\) is too small: delta=0.05 with confidence 0.95 takes 59"),
     ],
 )
 def test_wrong_arguments_are_named(options, message):

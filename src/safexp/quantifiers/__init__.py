@@ -4,9 +4,11 @@ from safexp.quantifiers.base import Quantifier, Transitions
 from safexp.quantifiers.calibrated import Calibrated
 from safexp.quantifiers.each import Each
 from safexp.quantifiers.exact_gp import ExactGP
+from safexp.quantifiers.from_margin import FromMargin
 from safexp.quantifiers.glm import GLM
 from safexp.quantifiers.known import Known
 from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
+from safexp.quantifiers.projected import Projected
 from safexp.quantifiers.sparse_gp import SparseGP
 from safexp.quantifiers.unknown import Unknown
 
@@ -17,8 +19,10 @@ __all__ = [
     "Calibrated",
     "Each",
     "ExactGP",
+    "FromMargin",
     "Known",
     "Link",
+    "Projected",
     "Quantifier",
     "SparseGP",
     "Transitions",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.targets import Target, cost_interval, target_of
 from safexp.signals import Array
 
 Flags = NDArray[np.bool_]
@@ -23,6 +24,15 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 log = logging.getLogger("safexp")
 
 
+@runtime_checkable
+class OnTarget(Protocol):
+    """A quantifier that models the cost or the margin, and tells its interval of that."""
+
+    target: Target
+
+    def predict_target(self, states: Array, actions: Array) -> tuple[Array, Array]: ...
+
+
 class Calibrated(Quantifier):
     """Multiplies the widths of another quantifier until they miss at most a share δ of what is costly.
 
@@ -30,7 +40,8 @@ class Calibrated(Quantifier):
     episode is *missed* at scale s if one of its costly transitions has cost > mean + s·width. A part of all episodes is
     held out: the quantifier never learns from them. The scale is the smallest for which, with this confidence, a
     costly episode like the held-out ones is missed with probability at most δ (`least_scale`). With too few of them for
-    any such statement it is infinite, and nothing is certified.
+    any such statement it is infinite, and nothing is certified. Of a quantifier that models the margin, the margin's
+    width is scaled, and a miss is a margin < mean − s·width.
 
     That holds for episodes like the held-out ones, and a policy that learns makes others. So every update first counts
     the costly episodes that were missed, before anything is learned from them: each miss multiplies the scale by
@@ -48,7 +59,7 @@ class Calibrated(Quantifier):
         holdout: the share of episodes that is held out.
         rate: how strongly a miss during the run counts; 0 does not watch.
         least: the smallest scale; 1 never makes a width narrower than the quantifier did.
-        capacity: how many costly transitions of held-out episodes are kept, the latest.
+        capacity: how many costly held-out episodes are kept, the latest.
     """
 
     bounds_realised_cost = True
@@ -62,7 +73,7 @@ class Calibrated(Quantifier):
         holdout: float = 0.3,
         rate: float = 0.2,
         least: float = 1.0,
-        capacity: int = 4096,
+        capacity: int = 500,
     ) -> None:
         for name, value in [("delta", delta), ("confidence", confidence), ("holdout", holdout)]:
             if not 0 < value < 1:
@@ -70,8 +81,12 @@ class Calibrated(Quantifier):
         for name, value in [("near", near), ("rate", rate), ("least", least)]:
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"Calibrated({name}={value}) must be finite and at least 0.")
-        if capacity < 1:
-            raise ValueError(f"Calibrated(capacity={capacity}) must be at least 1.")
+        needed = episodes_needed(delta, confidence)
+        if capacity < needed:
+            raise ValueError(
+                f"Calibrated(capacity={capacity}) is too small: delta={delta:g} with confidence {confidence:g} takes "
+                f"{needed} held-out episodes."
+            )
         self.quantifier = quantifier
         self.delta = delta
         self.near = near
@@ -87,10 +102,11 @@ class Calibrated(Quantifier):
         self._numbered = 0
 
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        mean, width = self.quantifier.predict(states, actions)
         if math.isinf(self.scale):
+            mean, width = self.quantifier.predict(states, actions)
             return np.asarray(mean), np.full(np.shape(width), np.inf)
-        return np.asarray(mean), self.scale * np.asarray(width)
+        mean, width = self._interval(states, actions)
+        return cost_interval("margin" if self._models_margin else "cost", mean, self.scale * width)
 
     def fit(self, data: Transitions) -> None:
         self._check(data)
@@ -154,7 +170,8 @@ class Calibrated(Quantifier):
         costly = rows_of(data, data.costs >= self.near)
         if len(costly.costs):
             both = costly if self._held_out is None else joined(self._held_out, costly)
-            self._held_out = rows_of(both, slice(-self.capacity, None))
+            assert both.episodes is not None, "numbered when they came"
+            self._held_out = rows_of(both, both.episodes >= np.unique(both.episodes)[-self.capacity :][0])
         self._rescale()
 
     def _rescale(self) -> None:
@@ -169,7 +186,7 @@ class Calibrated(Quantifier):
         self.scale = max(scale, self.least) * math.exp(min(self.excess, 700.0)) if certifies else math.inf
 
     def _why_nothing(self, worst: Array) -> str:
-        needed = math.ceil(math.log(1 - self.confidence) / math.log(1 - self.delta))
+        needed = episodes_needed(self.delta, self.confidence)
         if len(worst) >= needed:
             beyond = int(np.isinf(worst).sum())
             return f"no width would have covered {beyond} of {len(worst)} held-out episodes (see earlier warnings)."
@@ -182,11 +199,25 @@ class Calibrated(Quantifier):
     def _scores(self, data: Transitions) -> Array:
         """By how many widths each cost lies above its mean, (n,); infinite where the quantifier does not answer."""
         try:
-            mean, width = self.quantifier.predict(data.states, data.actions[:, None])
-            return excess_in_widths(data.costs, np.asarray(mean)[:, 0], np.asarray(width)[:, 0])
+            mean, width = self._interval(data.states, data.actions[:, None])
+            if self._models_margin:
+                return excess_in_widths(-target_of("Calibrated", "margin", data), -mean[:, 0], width[:, 0])
+            return excess_in_widths(data.costs, mean[:, 0], width[:, 0])
         except Exception as error:  # whatever went wrong, it predicted nothing
             log.warning("%s could not be calibrated: %s", type(self.quantifier).__name__, error)
             return np.full(len(data.costs), np.inf)
+
+    @property
+    def _models_margin(self) -> bool:
+        return isinstance(self.quantifier, OnTarget) and self.quantifier.target == "margin"
+
+    def _interval(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        """Mean and width (n, m) of what is modelled, the cost or the margin."""
+        if isinstance(self.quantifier, OnTarget):
+            mean, width = self.quantifier.predict_target(states, actions)
+        else:
+            mean, width = self.quantifier.predict(states, actions)
+        return np.asarray(mean), np.asarray(width)
 
     def _split(self, data: Transitions) -> tuple[Transitions, Flags]:
         """The transitions with episode numbers that did not occur before, and which of them are held out, (n,).
@@ -208,6 +239,11 @@ class Calibrated(Quantifier):
                 f"Calibrated was given costs of shape {data.costs.shape}, expected (n,): calibrate each of several "
                 "costs by itself, Each(Calibrated(...), Calibrated(...))."
             )
+
+
+def episodes_needed(delta: float, confidence: float) -> int:
+    """How many episodes without a miss it takes to say, with this confidence, that at most a share δ is missed."""
+    return math.ceil(math.log(1 - confidence) / math.log(1 - delta))
 
 
 def least_scale(scores: Array, delta: float, confidence: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -17,11 +18,11 @@ from stable_baselines3.common.type_aliases import MaybeCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from safexp.baseline import Baseline
-from safexp.constraints import Budget, Constraint, Instantaneous, Margin
+from safexp.constraints import Budget, Constraint, Instantaneous, Margin, Schedule
 from safexp.learners import build_policy, find_learner
 from safexp.mase import MASE
 from safexp.penalty import Penalty
-from safexp.quantifiers import ExactGP, Known, Quantifier, SparseGP, Unknown
+from safexp.quantifiers import Calibrated, ExactGP, FromMargin, Known, Projected, Quantifier, SparseGP, Unknown
 from safexp.shield import Log
 from safexp.signals import Array
 from safexp.studies.config import RunConfig
@@ -57,7 +58,7 @@ def build(config: RunConfig) -> Agent:
     """The agent of a settled description: MASE, or a learner without a shield whose records are the same."""
     learner = find_learner(config.learner)
     options = check_options(learner, config.learner_options)
-    envs = make_envs(config.task, config.num_envs)
+    envs = make_envs(config.task, config.num_envs, config.task_options)
     constraint = make_constraint(config)
     try:
         if config.method != "mase":
@@ -67,7 +68,7 @@ def build(config: RunConfig) -> Agent:
         return MASE(
             envs,
             constraint,
-            make_quantifier(config, constraint, knowledge),
+            wrapped(config, make_quantifier(config, constraint, knowledge), knowledge),
             learner,
             options,
             Penalty(config.penalty, config.largest_penalty),
@@ -92,10 +93,12 @@ def make_recorded(
     return Recorded(venv, constraint), options
 
 
-def make_envs(task: str, num_envs: int) -> VectorEnv[Any, Any, Any]:
+def make_envs(task: str, num_envs: int, options: Mapping[str, Any] = MappingProxyType({})) -> VectorEnv[Any, Any, Any]:
     """Copies of a task side by side."""
     try:
-        return gym.make_vec(task, num_envs=num_envs)
+        return gym.make_vec(task, num_envs=num_envs, **options)
+    except TypeError as error:
+        raise ValueError(f"task {task!r} does not take task_options={dict(options)}: {error}") from error
     except gym.error.UnregisteredEnv as error:
         close = difflib.get_close_matches(task, gym.registry, n=3)
         hint = f" Close names: {', '.join(close)}." if close else ""
@@ -108,6 +111,10 @@ def make_constraint(config: RunConfig) -> Constraint:
     """The constraint that a description names."""
     if config.constraint == "margin":
         return Margin()
+    if config.constraint == "schedule":
+        steps, limits = zip(*config.phases.items(), strict=True)
+        each = np.repeat(limits, np.diff([*steps, steps[-1] + 1]))
+        return Schedule(each, cost_max=config.cost_max)
     assert config.limit is not None, "settled configurations have a limit"
     if config.constraint == "instantaneous":
         return Instantaneous(config.limit, cost_max=config.cost_max)
@@ -139,8 +146,21 @@ def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowle
     return Known(cost)
 
 
+def wrapped(config: RunConfig, quantifier: Quantifier, knowledge: Knowledge) -> Quantifier:
+    """The quantifier, calibrated if the description says so; a learned one with what the task knows of the cost."""
+    if config.calibrate:
+        quantifier = Calibrated(quantifier, **check_settings(Calibrated, dict(config.calibration_options)))
+    elif config.calibration_options:
+        raise ValueError(f"calibration_options={dict(config.calibration_options)} need --calibrate.")
+    if config.quantifier not in PROMISING_NOTHING:
+        return quantifier
+    if knowledge.softness is not None and config.constraint != "margin":
+        quantifier = FromMargin(quantifier, knowledge.softness)
+    return quantifier if knowledge.projection is None else Projected(quantifier, knowledge.projection)
+
+
 def make_learned(config: RunConfig) -> Quantifier:
-    """A quantifier that learns without knowing anything, with the run's seed if it is given none."""
+    """A quantifier that learns, with the run's seed if it is given none."""
     kind = PROMISING_NOTHING[config.quantifier]
     settings = {"seed": config.seed, **config.quantifier_options}
     if config.constraint == "margin" and settings.get("target") == "margin":
@@ -159,8 +179,8 @@ def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:
         if config.constraint == "budget":
             return None
         raise ValueError(
-            f"quantifier={config.quantifier!r} under a constraint of kind {config.constraint!r} needs safe transitions to start "
-            f"from, and task {config.task!r} provides none. Give its environment an attribute "
+            f"quantifier={config.quantifier!r} under a constraint of kind {config.constraint!r} needs safe transitions "
+            f"to start from, and task {config.task!r} provides none. Give its environment an attribute "
             "knowledge=safexp.tasks.knowledge.Knowledge(log=<function of a generator that returns a Log>), or use "
             "--constraint budget."
         )
