@@ -147,15 +147,15 @@ def on_disk(folder: Path) -> str:
 
 
 def reproduce() -> int:
-    """Reproduce the paper: `grid-world` (Table 3) or `glm` (the theorems on GLM-MASE)."""
-    raise ValueError("say what to reproduce: safexp reproduce grid-world, or safexp reproduce glm.")
+    """Reproduce the paper: `grid-world` (Table 3), `glm` (the theorems on GLM-MASE); or our `instantaneous` limits."""
+    raise ValueError("say what to reproduce: safexp reproduce grid-world, glm or instantaneous.")
 
 
 def reproductions() -> dict[str, Callable[..., int]]:
     """What `safexp reproduce` can do."""
-    from safexp.studies import glm_regret, grid_world_table
+    from safexp.studies import glm_regret, grid_world_table, instantaneous
 
-    return {"grid-world": grid_world_table.main, "glm": glm_regret.main}
+    return {"grid-world": grid_world_table.main, "glm": glm_regret.main, "instantaneous": instantaneous.main}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -37,6 +37,7 @@ from stable_baselines3.common.type_aliases import MaybeCallback
 from safexp import checkpoint
 from safexp.candidates import SafeAction
 from safexp.constraints import AllOf, Constraint
+from safexp.coverage import Coverage, measure
 from safexp.episodes import Episode
 from safexp.learners import build_policy, describe_policy, find_learner, make_learner, name_of
 from safexp.penalty import Penalty
@@ -120,6 +121,7 @@ class MASE:
         self.guard = Guard(venv, constraint, shield, penalty, shielding, show_threshold)
         self.epoch_steps = epoch_steps
         self.epochs = 0
+        self.coverage: list[Coverage] = []
         self.rewriting = rewriting
         self.learner_options = dict(learner_options or {})
         self.learner = make_learner(learner, self.guard, self.learner_options, seed)
@@ -169,6 +171,7 @@ class MASE:
         harvest = self.guard.harvest()
         if harvest is None or not self.guard.shielding:
             return
+        self.coverage.append(measure(self.quantifier, *harvest))  # before it learns from them
         self.quantifier.update(harvest.transitions)
         self._recheck()
 

@@ -110,7 +110,7 @@ def make_envs(task: str, num_envs: int, options: Mapping[str, Any] = MappingProx
 def make_constraint(config: RunConfig) -> Constraint:
     """The constraint that a description names."""
     if config.constraint == "margin":
-        return Margin()
+        return Margin(config.cost_max)
     if config.constraint == "schedule":
         steps, limits = zip(*config.phases.items(), strict=True)
         each = np.repeat(limits, np.diff([*steps, steps[-1] + 1]))

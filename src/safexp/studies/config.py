@@ -62,7 +62,7 @@ class RunConfig:
         limit: of the budget (3 if not given), or of every cost; a schedule and a margin have none.
         schedule: the limits of a schedule by the steps from which on they hold: {"0": 0.5, "100": 0.2}.
         discount: of the sum that a budget bounds; 1 adds costs up plainly.
-        cost_max: the largest cost that the task can give.
+        cost_max: the largest cost that the task can give; of a margin, the largest that is told from larger ones.
         quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task tells its cost
             function), or learned, from safe transitions if the task provides some: `exact-gp` (with a bound that holds
             if the task's settings do) or `sparse-gp` (quick; promises nothing by itself).

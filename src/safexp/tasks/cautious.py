@@ -23,7 +23,7 @@ SPEED = 0.6
 WOBBLE = 0.3
 """Deviation of what is added to its actions, so that the log shows what actions do."""
 
-STRENGTH = 0.05
+STRENGTH = 0.3
 """Deviation of the actions under which a robot moves gently."""
 DRIVERS = 200
 """How many of them make its log: thirteen minutes of driving."""
@@ -90,7 +90,7 @@ def nearness(sensors: int, bins: int) -> Array:
     return matrix
 
 
-def gentle(task: str, limit: float, copies: int, steps: int, rng: np.random.Generator) -> Logged:
+def gentle(task: str, limit: float | None, copies: int, steps: int, rng: np.random.Generator) -> Logged:
     """What so many copies of a robot do in so many steps under small random actions."""
     envs = gym.make_vec(task, num_envs=copies, limit=limit)
     shape = envs.action_space.shape
