@@ -9,8 +9,8 @@ import pytest
 from gymnasium import spaces
 
 from safexp import Each, ExactGP, Known, Log, Shield, Unknown
+from safexp.candidates import candidate_actions
 from safexp.quantifiers import Quantifier
-from safexp.shield import candidate_actions
 
 STATES = spaces.Box(-1.0, 1.0, (2,), np.float64)
 SQUARE = spaces.Box(-1.0, 1.0, (2,), np.float32)

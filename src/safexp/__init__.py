@@ -14,7 +14,20 @@ from safexp.constraints import (
     StateVisits,
 )
 from safexp.penalty import Penalty
-from safexp.quantifiers import GLM, DeepGP, Each, ExactGP, FeatureRegression, Known, Quantifier, SparseGP, Unknown
+from safexp.quantifiers import (
+    GLM,
+    Calibrated,
+    DeepGP,
+    Each,
+    ExactGP,
+    FeatureRegression,
+    FromMargin,
+    Known,
+    Projected,
+    Quantifier,
+    SparseGP,
+    Unknown,
+)
 from safexp.shield import Log, Shield
 
 if TYPE_CHECKING:
@@ -34,17 +47,20 @@ __all__ = [
     "TRPO",
     "AllOf",
     "Budget",
+    "Calibrated",
     "Constraint",
     "DeepGP",
     "Each",
     "ExactGP",
     "FeatureRegression",
+    "FromMargin",
     "Instantaneous",
     "JointChance",
     "Known",
     "Log",
     "Margin",
     "Penalty",
+    "Projected",
     "Quantifier",
     "Schedule",
     "Shield",

@@ -23,7 +23,7 @@ from safetensors.numpy import save
 from safexp import constraints, quantifiers
 from safexp.constraints import AllOf, Constraint
 from safexp.penalty import Penalty
-from safexp.quantifiers import Each, Quantifier
+from safexp.quantifiers import Calibrated, Each, FromMargin, Projected, Quantifier
 
 FORMAT = "safexp agent 1"
 
@@ -118,6 +118,9 @@ def describe_quantifier(quantifier: Quantifier) -> Document:
     """A quantifier as JSON, without what it learned; one that holds a function has no settings."""
     if isinstance(quantifier, Each):
         return {"name": "Each", "parts": [describe_quantifier(part) for part in quantifier.parts]}
+    if isinstance(quantifier, Calibrated | FromMargin | Projected):
+        inner = describe_quantifier(quantifier.quantifier)
+        return {"name": type(quantifier).__name__, "settings": quantifier.settings(), "parts": [inner]}
     try:
         return {"name": type(quantifier).__name__, "settings": quantifier.settings()}
     except TypeError:
@@ -128,6 +131,9 @@ def build_quantifier(document: Document) -> Quantifier:
     """The quantifier that `describe_quantifier` described, before it learned."""
     if document["name"] == "Each":
         return Each(*(build_quantifier(part) for part in document["parts"]))
+    if "parts" in document:
+        around = _named(quantifiers, document["name"], Quantifier, "quantifier")
+        return around(build_quantifier(document["parts"][0]), **document["settings"])
     if document["settings"] is None or not hasattr(quantifiers, document["name"]):
         raise CheckpointError(
             f"the file's quantifier {document['name']} holds a function or is not one of safexp's: load it with "

@@ -151,15 +151,20 @@ def on_disk(folder: Path) -> str:
 
 
 def reproduce() -> int:
-    """Reproduce the paper: `grid-world` (Table 3), `glm` (the theorems on GLM-MASE) or `safety-gym` (its figures)."""
-    raise ValueError(f"say what to reproduce: safexp reproduce {', or safexp reproduce '.join(reproductions())}.")
+    """Reproduce the paper: `grid-world` (Table 3), `glm` (its theorems), `safety-gym` (its figures); or our studies."""
+    raise ValueError(f"say what to reproduce: safexp reproduce {', '.join(reproductions())}.")
 
 
 def reproductions() -> dict[str, Callable[..., int]]:
     """What `safexp reproduce` can do."""
-    from safexp.studies import glm_regret, grid_world_table, paper
+    from safexp.studies import glm_regret, grid_world_table, instantaneous, paper
 
-    return {"grid-world": grid_world_table.main, "glm": glm_regret.main, "safety-gym": paper.main}
+    return {
+        "grid-world": grid_world_table.main,
+        "glm": glm_regret.main,
+        "safety-gym": paper.main,
+        "instantaneous": instantaneous.main,
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -35,14 +35,16 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import MaybeCallback
 
 from safexp import checkpoint
+from safexp.candidates import SafeAction
 from safexp.constraints import AllOf, Constraint
+from safexp.coverage import Coverage, measure
 from safexp.episodes import Episode
 from safexp.learners import build_policy, describe_policy, find_learner, make_learner, name_of
 from safexp.penalty import Penalty
 from safexp.progress import ProgressBar
 from safexp.quantifiers import Each, Quantifier
 from safexp.replay import Rewriting
-from safexp.shield import Decision, Log, SafeAction, Shield
+from safexp.shield import Decision, Log, Shield
 from safexp.signals import Array, Observations, as_batch
 from safexp.vector import NoEnvironments, as_vec_env
 from safexp.wrappers.guard import Guard
@@ -119,6 +121,7 @@ class MASE:
         self.guard = Guard(venv, constraint, shield, penalty, shielding, show_threshold)
         self.epoch_steps = epoch_steps
         self.epochs = 0
+        self.coverage: list[Coverage] = []
         self.rewriting = rewriting
         self.learner_options = dict(learner_options or {})
         self.learner = make_learner(learner, self.guard, self.learner_options, seed)
@@ -165,10 +168,11 @@ class MASE:
     def end_epoch(self) -> None:
         """Line 15: update the quantifier from the executed actions and true costs, and rewrite what is stored."""
         self.epochs += 1
-        data = self.guard.harvest()
-        if data is None or not self.guard.shielding:
+        harvest = self.guard.harvest()
+        if harvest is None or not self.guard.shielding:
             return
-        self.quantifier.update(data)
+        self.coverage.append(measure(self.quantifier, *harvest))  # before it learns from them
+        self.quantifier.update(harvest.transitions)
         self._recheck()
 
     def _recheck(self) -> None:

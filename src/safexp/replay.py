@@ -13,7 +13,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 
-from safexp.vector import Infos, take
+from safexp.signals import take
+from safexp.vector import Infos
 from safexp.wrappers.guard import Guard
 
 CHUNK = 4096

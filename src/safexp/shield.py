@@ -21,15 +21,11 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from safexp import checkpoint
+from safexp.asking import ask
+from safexp.candidates import Flags, Outlook, SafeAction, candidate_actions, unasked, vouched_actions, with_extra
 from safexp.encoding import check_action_space, encode_actions, encode_observations
 from safexp.quantifiers.base import Quantifier, Transitions
-from safexp.signals import Array, Observations, as_batch, batch_size
-
-Flags = NDArray[np.bool_]
-SafeAction = ArrayLike | Callable[[Observations], ArrayLike]
-
-LEVEL_TOLERANCE = 1e-6
-"""How far a bound may lie below a level that it means."""
+from safexp.signals import Array, Observations, as_batch, batch_size, take
 
 LEARNED = "quantifier."
 """What the names of a quantifier's arrays begin with in a file."""
@@ -41,13 +37,15 @@ class Log(NamedTuple):
     """Logged transitions, as the user has them.
 
     `observations` and `actions` are batches of the environment's spaces (n, ...), `costs` (n,) or (n, K) what the
-    constraint reads at each step (for `Margin`: margins), `margins` (n,) signed distances if a quantifier models them.
+    constraint reads at each step (for `Margin`: margins), `margins` (n,) signed distances if a quantifier models them,
+    `episodes` (n,) whole numbers that tell which steps belong together, for `Calibrated`.
     """
 
     observations: Observations
     actions: NDArray[Any]
     costs: NDArray[Any]
     margins: NDArray[Any] | None = None
+    episodes: NDArray[Any] | None = None
 
 
 class Decision(NamedTuple):
@@ -72,29 +70,11 @@ class Decisions(NamedTuple):
     upper_bounds: Array
 
 
-class Outlook(NamedTuple):
-    """The actions that n states offer: m candidates each, which of them are safe, and how uncertain they are.
-
-    Candidates (n, m, da) are encoded; `upper_bounds` (n, m, K) bound their K costs. `least_width` (n,) is the
-    smallest width of any candidate, min_a Γ(s, a); of several costs, the widest counts.
-    """
-
-    candidates: Array
-    safe: Flags
-    upper_bounds: Array
-    least_width: Array
-
-    @property
-    def viable(self) -> Flags:
-        """Which states (n,) have a safe action at all: A⁺ ≠ ∅."""
-        return np.asarray(self.safe.any(axis=1))
-
-
 class Shield:
     """Keeps the actions with `min(1, mean + width) ≤ threshold` and replaces a proposal outside them.
 
     Discrete actions are enumerated. In a box the proposal is tried first, then the nearest safe one of
-    `num_candidates` fixed actions: the corners, the centre, a low-discrepancy set, and the last safe action. Where
+    `num_candidates` fixed actions: the centre, the corners, a low-discrepancy set, and the last safe action. Where
     all thresholds are at least 1, the largest cost, everything is safe and the quantifier is not asked. A quantifier
     that raises, or returns a NaN, a negative width or a wrong shape, certifies nothing; `failures` counts that.
 
@@ -146,6 +126,7 @@ class Shield:
             encode_actions(self.action_space, np.asarray(data.actions)),
             np.asarray(data.costs, dtype=np.float64),
             None if data.margins is None else np.asarray(data.margins, dtype=np.float64),
+            None if data.episodes is None else np.asarray(data.episodes, dtype=np.int64),
         )
         lengths = {name: len(part) for name, part in zip(Log._fields, transitions, strict=True) if part is not None}
         if len(set(lengths.values())) > 1:
@@ -247,7 +228,8 @@ class Shield:
             observations: (n, ...)
             actions: the proposals (n, ...)
             thresholds: (n,) or (n, K)
-            outlook: what `outlook` said of these very states and thresholds, which saves the second call
+            outlook: what `outlook` or `glance` said of these very states and thresholds; it is filled in where a
+                proposal is unsafe and not all candidates were asked about
             preferences: tells scores (n, number of actions) of discrete actions, and is asked only where a proposal
                 is unsafe: the best safe one replaces it. Without them it is the one with the smallest bound.
             last_safe: the last safe actions (n, ...), rows of NaN for none
@@ -256,21 +238,25 @@ class Shield:
         proposals = encode_actions(self.action_space, actions)
         if len(proposals) != len(limits):
             raise ValueError(f"{len(proposals)} actions for {len(limits)} states: give one for each.")
-        rows = np.arange(len(limits))
         if isinstance(self.action_space, spaces.Discrete):
             outlook = outlook or self.outlook(observations, thresholds)
-            chosen = proposals.argmax(axis=1)
+            rows, chosen = np.arange(len(limits)), proposals.argmax(axis=1)
             bounds, safe = outlook.upper_bounds[rows, chosen], outlook.safe[rows, chosen]
         else:
             bounds = self._bounds(observations, proposals[:, None], limits)[0][:, 0]
             safe = (bounds <= limits).all(axis=1) & np.isfinite(proposals).all(axis=1)
         intervened = stopped = np.zeros(len(limits), dtype=bool)
         if not safe.all():
-            outlook = outlook or self.outlook(observations, thresholds, last_safe)
+            if outlook is None:
+                outlook = self.outlook(observations, thresholds, last_safe)
+            else:
+                self._complete(outlook, observations, limits, ~safe)
+            viable = outlook.viable
+            intervened, stopped = ~safe & viable, ~safe & ~viable
             best = np.where(outlook.safe, self._ranking(outlook, proposals, preferences), np.inf).argmin(axis=1)
-            intervened, stopped = ~safe & outlook.viable, ~safe & ~outlook.viable
-            proposals = np.where(intervened[:, None], outlook.candidates[rows, best], proposals)
-            bounds = np.where(intervened[:, None], outlook.upper_bounds[rows, best], bounds)
+            proposals, bounds = proposals.copy(), bounds.copy()
+            proposals[intervened] = outlook.candidates[intervened, best[intervened]]
+            bounds[intervened] = outlook.upper_bounds[intervened, best[intervened]]
         return Decisions(self._decode(proposals), intervened, stopped, bounds.reshape(np.shape(thresholds)))
 
     def outlook(
@@ -278,25 +264,57 @@ class Shield:
     ) -> Outlook:
         """What n states offer under these thresholds, in one call of the quantifier or none."""
         limits = self._limits(observations, thresholds)
-        n, fixed = len(limits), self._fixed
-        columns = [np.broadcast_to(fixed, (n, *fixed.shape))]
-        if isinstance(self.action_space, spaces.Box):
-            last = np.full((n, fixed.shape[1]), np.nan)
-            if last_safe is not None:
-                last = np.asarray(last_safe, dtype=np.float64).reshape(n, -1)
-            columns.append(np.where(np.isnan(last), fixed[0], last)[:, None])
-        vouched = self._vouched(observations)
-        if vouched is not None and isinstance(self.action_space, spaces.Box):
-            columns.append(np.where(np.isnan(vouched), fixed[0], vouched)[:, None])
-        candidates = np.concatenate(columns, axis=1)
-        bounds, widths = self._bounds(observations, candidates, limits)
-        safe = np.all(bounds <= limits[:, None], axis=2)
-        if vouched is not None:
-            # A promise counts as a bound of 0: in a box for the last candidate, else for the action itself.
-            promised = np.flatnonzero(~np.isnan(vouched).any(axis=1))
-            column = -1 if isinstance(self.action_space, spaces.Box) else vouched[promised].argmax(axis=1)
-            bounds[promised, column], safe[promised, column] = 0.0, True
-        return Outlook(candidates, safe, bounds, widths.max(axis=2).min(axis=1))
+        offers = self._before_asking(observations, limits, last_safe)
+        self._complete(offers, observations, limits, ~offers.whole)
+        return offers
+
+    def glance(
+        self, observations: Observations, thresholds: ArrayLike, last_safe: NDArray[Any] | None = None
+    ) -> Outlook:
+        """An outlook that asks no more than it takes to know which states are viable.
+
+        The action that the user vouches for needs no question; then come the centre of the box and the last safe
+        action; all candidates only where none of these is safe. Discrete actions are few, and all are asked about.
+        """
+        if isinstance(self.action_space, spaces.Discrete):
+            return self.outlook(observations, thresholds)
+        limits = self._limits(observations, thresholds)
+        offers = self._before_asking(observations, limits, last_safe)
+        open_rows = ~offers.viable
+        if open_rows.any():
+            self._learn(offers, observations, limits, open_rows, np.array([0, len(self._fixed)]))
+            self._complete(offers, observations, limits, ~offers.viable)
+        return offers
+
+    def _before_asking(self, observations: Observations, limits: Array, last_safe: NDArray[Any] | None) -> Outlook:
+        n, num_costs = limits.shape
+        vouched = (
+            None if self.safe_action is None else vouched_actions(self.action_space, self.safe_action, observations)
+        )
+        if isinstance(self.action_space, spaces.Discrete):
+            return unasked(np.repeat(self._fixed[None], n, axis=0), num_costs, vouched)
+        last = np.nan if last_safe is None else np.asarray(last_safe, dtype=np.float64).reshape(n, -1)
+        extra = [last] if vouched is None else [last, vouched]
+        return unasked(with_extra(self._fixed, n, extra), num_costs, vouched)
+
+    def _complete(self, offers: Outlook, observations: Observations, limits: Array, rows: Flags) -> None:
+        """Ask about all candidates of these states, where that was not done before."""
+        rows = rows & ~offers.whole
+        if rows.any():
+            self._learn(offers, observations, limits, rows, np.arange(offers.safe.shape[1]))
+            offers.whole[rows] = True
+
+    def _learn(
+        self, offers: Outlook, observations: Observations, limits: Array, rows: Flags, columns: NDArray[np.int64]
+    ) -> None:
+        """Ask about some candidates of some states; what is already known to be safe stays so, with its bound."""
+        some = np.flatnonzero(rows)
+        at = np.ix_(some, columns)
+        bounds, widths = self._bounds(take(observations, some), offers.candidates[at], limits[some])
+        known = offers.safe[at]
+        offers.upper_bounds[at] = np.where(known[..., None], offers.upper_bounds[at], bounds)
+        offers.safe[at] = known | (bounds <= limits[some, None]).all(axis=2)
+        offers.widths[at] = widths.max(axis=2)
 
     def _ranking(self, outlook: Outlook, proposals: Array, preferences: Callable[[], Array] | None) -> Array:
         """How good a replacement each candidate (n, m) is: less is better."""
@@ -314,58 +332,26 @@ class Shield:
 
         Where the thresholds allow everything the quantifier is not asked: bound 1, width infinite.
         """
+        states = encode_observations(self.observation_space, observations)
+        demanding = (limits < 1.0).any(axis=1)
+        if demanding.all():
+            return self._ask(states, candidates, limits.shape[1])
         shape = (*candidates.shape[:2], limits.shape[1])
         bounds, widths = np.ones(shape), np.full(shape, np.inf)
-        ask = (limits < 1.0).any(axis=1)
-        if ask.any():
-            states = encode_observations(self.observation_space, observations)
-            bounds[ask], widths[ask] = self._ask(states[ask], candidates[ask], limits.shape[1])
+        if demanding.any():
+            bounds[demanding], widths[demanding] = self._ask(states[demanding], candidates[demanding], shape[2])
         return bounds, widths
 
     def _ask(self, states: Array, candidates: Array, num_costs: int) -> tuple[Array, Array]:
-        shape = (*candidates.shape[:2], num_costs)
-        try:
-            mean, width = (np.asarray(part, dtype=np.float64) for part in self.quantifier.predict(states, candidates))
-            if mean.shape != width.shape or mean.shape not in {shape, shape[:2] if num_costs == 1 else shape}:
-                raise ValueError(f"mean and width have shapes {mean.shape} and {width.shape}, expected {shape}")
-            mean, width = mean.reshape(shape), width.reshape(shape)
-        except Exception as error:  # whatever went wrong, nothing was certified
-            self._failed(f"{type(error).__name__}: {error}")
-            return np.full(shape, np.inf), np.full(shape, np.inf)
-        usable = np.isfinite(mean) & (width >= 0)
-        if not usable.all():
-            self._failed(f"{int((~usable).sum())} of {usable.size} predictions are NaN or have a negative width")
-        bounds = np.clip(np.where(usable, mean, 0.0) + np.where(usable, width, np.inf), 0.0, 1.0)
-        if self.levels is not None:
-            # A bound that misses its level by rounding alone means that level.
-            above = np.searchsorted(self.levels, bounds + LEVEL_TOLERANCE, side="right")
-            bounds = self.levels[np.maximum(above - 1, 0)]
-        return np.where(usable, bounds, np.inf), np.where(usable, width, np.inf)
+        bounds, widths, problem = ask(self.quantifier, states, candidates, num_costs, self.levels)
+        if problem:
+            self._failed(problem)
+        return bounds, widths
 
     def _failed(self, reason: str) -> None:
         self.failures += 1
         level = logging.WARNING if self.failures == 1 else logging.DEBUG
         log.log(level, "%s certified nothing: %s", type(self.quantifier).__name__, reason)
-
-    def _vouched(self, observations: Observations) -> Array | None:
-        """The user's safe actions, encoded (n, da), NaN where there is no promise."""
-        if self.safe_action is None:
-            return None
-        n = batch_size(observations)
-        given = self.safe_action(observations) if callable(self.safe_action) else self.safe_action
-        actions = np.asarray(given, dtype=np.float64)
-        single = self.action_space.shape or ()
-        if actions.shape == single:
-            actions = np.broadcast_to(actions, (n, *single))
-        if actions.shape != (n, *single):
-            raise ValueError(
-                f"safe_action has shape {actions.shape}, expected {single} or {(n, *single)} for {n} states."
-            )
-        promised = ~np.isnan(actions).reshape(n, -1).any(axis=1)
-        encoded = np.full((n, self._fixed.shape[1]), np.nan)
-        if promised.any():
-            encoded[promised] = encode_actions(self.action_space, actions[promised])
-        return encoded
 
     def _limits(self, observations: Observations, thresholds: ArrayLike) -> Array:
         """The thresholds as (n, K)."""
@@ -380,28 +366,3 @@ class Shield:
         if isinstance(self.action_space, spaces.Discrete):
             return encoded.argmax(axis=1) + self.action_space.start
         return encoded.reshape(len(encoded), *self.action_space.shape).astype(self.action_space.dtype)
-
-
-def candidate_actions(space: spaces.Box | spaces.Discrete, count: int) -> Array:
-    """The fixed set (m, da) that is searched: all discrete actions; of a box the centre, corners and a spread.
-
-    The corners are taken while they fill at most half of the set, otherwise the two ends of every axis; a
-    scrambled Halton sequence with a fixed seed fills the rest.
-    """
-    if isinstance(space, spaces.Discrete):
-        return np.eye(int(space.n))
-    dimension = int(np.prod(space.shape))
-    if count < 1:
-        raise ValueError(f"num_candidates={count} must be at least 1.")
-    centre = np.full((1, dimension), 0.5)
-    if 2**dimension <= count // 2:
-        ends = np.stack(np.meshgrid(*[[0.0, 1.0]] * dimension), axis=-1).reshape(-1, dimension)
-    else:
-        ends = np.concatenate([np.where(np.eye(dimension) > 0, end, 0.5) for end in (0.0, 1.0)])
-    from scipy.stats import qmc  # here, because it takes longer to import than all the rest
-
-    spread = qmc.Halton(dimension, scramble=True, rng=0).random(max(count - 1 - len(ends), 0))
-    unit = np.concatenate([centre, ends, spread])[:count]
-    low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
-    # What is certified must be what is run: round to the space's own precision first.
-    return np.clip((low + unit * (high - low)).astype(space.dtype), low, high).astype(np.float64)

@@ -32,6 +32,13 @@ def batch_size(observations: Observations) -> int:
     return len(first)
 
 
+def take(observations: Observations, index: Any) -> Any:
+    """One observation, or some, out of a batch."""
+    if isinstance(observations, dict):
+        return {key: part[index] for key, part in observations.items()}
+    return observations[index]
+
+
 def as_batch(observation: Any) -> Observations:
     """One observation as a batch of one."""
     if isinstance(observation, dict):

@@ -21,7 +21,7 @@ from stable_baselines3.common.vec_env import (
 )
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from safexp.signals import Observations
+from safexp.signals import Observations, take
 from safexp.tasks.six_tuple import SixTuple
 
 Infos = list[dict[str, Any]]
@@ -72,6 +72,13 @@ def info_column(venv: VecEnv, infos: Infos, key: str) -> NDArray[Any]:
     return np.array([info[key] for info in infos], dtype=np.float64)
 
 
+def gives(venv: VecEnv, infos: Infos, key: str) -> bool:
+    """Whether every environment put a single number under this key of its info at this step."""
+    if isinstance(venv, BatchedVecEnv):
+        return key in venv.columns and venv.columns[key].ndim == 1
+    return all(np.isscalar(info.get(key)) for info in infos)
+
+
 def reset_some(venv: VecEnv, environments: NDArray[np.bool_], observations: Observations) -> Observations:
     """Reset just these environments; returns the batch of observations with their rows replaced."""
     indices = np.flatnonzero(environments).tolist()
@@ -81,13 +88,6 @@ def reset_some(venv: VecEnv, environments: NDArray[np.bool_], observations: Obse
     else:
         rows = [observation for observation, _ in venv.env_method("reset", indices=indices)]
     return put(observations, indices, rows)
-
-
-def take(observations: Observations, index: Any) -> Any:
-    """One observation, or some, out of a batch."""
-    if isinstance(observations, dict):
-        return {key: part[index] for key, part in observations.items()}
-    return observations[index]
 
 
 def put(observations: Observations, indices: Sequence[int], rows: Sequence[Any]) -> Observations:

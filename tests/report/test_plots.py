@@ -1,8 +1,11 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 
+from safexp.report.coverage import coverage_charts
 from safexp.report.plots import CURVES, WINDOW, charts, rolling_max, rolling_mean, sample
+from safexp.studies.folder import Run
 
 from .conftest import MakeRun
 
@@ -49,3 +52,37 @@ def test_a_run_without_an_episode_is_said_to_have_none(make_run: MakeRun) -> Non
     chart = charts([make_run("a", episodes=0)], ["a"])[0]
     assert len(chart.figure.data) == 0
     assert "a has no finished episode" in chart.summary
+
+
+def covered(run: Run, shares: list[float], vacuous: bool = False) -> Run:
+    lines = [
+        {
+            "steps": 100 * (i + 1),
+            "violations": 0,
+            "delta": 0.05,
+            "coverage_rows": 200,
+            "coverage_covered": round(200 * share),
+            "coverage_exceeded": 0,
+            "coverage_vacuous": 200 if vacuous else 0,
+            "coverage_near": 10 * i,
+            "coverage_near_covered": 5 * i,
+        }
+        for i, share in enumerate(shares)
+    ]
+    return replace(run, metrics=lines)
+
+
+def test_coverage_is_drawn_beside_what_was_promised(make_run: MakeRun) -> None:
+    run = covered(make_run("a"), [0.5, 0.9, 1.0])
+    everything, near = coverage_charts([run, make_run("b")], ["a", "b"])
+    curve, promise = everything.figure.data
+    assert list(curve.y) == [0.5, 0.9, 1.0]
+    assert list(curve.x) == [100, 200, 300]
+    assert list(promise.y) == [0.95, 0.95]
+    assert "a has 80.0% of 600" in everything.summary
+    assert list(near.figure.data[0].x) == [200, 300], "an epoch without any near the threshold has no point"
+    assert list(near.figure.data[0].y) == [0.5, 0.5]
+
+
+def test_a_quantifier_that_says_nothing_is_not_drawn(make_run: MakeRun) -> None:
+    assert coverage_charts([covered(make_run("a"), [1.0], vacuous=True), make_run("b")], ["a", "b"]) == []

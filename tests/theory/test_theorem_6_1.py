@@ -167,7 +167,7 @@ def explore_behind_the_guard(norm_bound: float, seed: int) -> tuple[int, int]:
     for step in range(60):
         guard.step(rng.uniform(size=(1, 1)))
         if step % 10 == 9:
-            data = guard.harvest()
+            data = guard.harvest().transitions
             assert data is not None
             gp.update(data)
             guard.recheck()

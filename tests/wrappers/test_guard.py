@@ -11,20 +11,21 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line, line_cost
 from safexp import AllOf, Budget, Each, Instantaneous, JointChance, Known, Penalty, Shield, StateVisits, Unknown
+from safexp.tasks import planar_robot
 from safexp.tasks.planar_robot import PlanarRobotVector
 from safexp.vector import as_vec_env
 from safexp.wrappers.guard import Guard, NothingSafeError
 
 
 class Counting(Known):
-    """Knows the line's cost and counts how often it is asked."""
+    """Knows the line's cost and keeps the numbers of states and of actions that it was asked about."""
 
     def __init__(self, cost=line_cost, width=0.0):
         super().__init__(cost, width)
-        self.calls = 0
+        self.calls = []
 
     def predict(self, states, actions):
-        self.calls += 1
+        self.calls.append(actions.shape[:2])
         return super().predict(states, actions)
 
 
@@ -117,18 +118,78 @@ def test_the_bare_learner_is_recorded_and_never_stopped():
 
 
 @pytest.mark.parametrize("num_envs", [1, 5])
-def test_two_calls_of_the_quantifier_a_step_and_none_where_all_is_allowed(num_envs):
+def test_all_candidates_are_asked_about_only_where_it_matters(num_envs):
     quantifier = Counting()
     guard = guard_of(Instantaneous(0.3), quantifier, num_envs)
     guard.reset()
-    assert quantifier.calls == 1
-    walk(guard, [0.9, 0.1, 0.5])
-    assert quantifier.calls == 1 + 2 * 3
+    walk(guard, [0.1])
+    few, proposals, everything = (num_envs, 2), (num_envs, 1), (num_envs, 65)
+    assert quantifier.calls == [few, proposals, few]
+    quantifier.calls.clear()
+    walk(guard, [0.9])
+    assert quantifier.calls == [proposals, everything, few]
     quantifier = Counting()
     guard = guard_of(Budget(100.0), quantifier, num_envs)
     guard.reset()
     walk(guard, [0.9, 0.1, 0.5])
-    assert quantifier.calls == 0
+    assert quantifier.calls == []
+
+
+def test_all_candidates_are_asked_about_at_most_twice_a_step():
+    def cost(states, actions):
+        """Only about -1 is safe, which is neither the centre nor the last safe action."""
+        return np.where(np.abs(actions[:, 0] + 1.0) < 0.01 * (1 + np.abs(states[:, 0])), 0.0, 1.0)
+
+    quantifier = Counting(cost)
+    guard = guard_of(Instantaneous(0.5), quantifier, 2)
+    guard.reset()
+    for _ in range(20):
+        quantifier.calls.clear()
+        guard.step(np.array([[0.7], [-1.0]], dtype=np.float32))
+        assert sum(actions > 2 for _, actions in quantifier.calls) <= 2
+
+
+def test_a_vouched_action_saves_the_question_about_the_next_state():
+    quantifier = Counting()
+    guard = guard_of(Instantaneous(0.3), quantifier, safe_action=np.zeros(1))
+    guard.reset()
+    walk(guard, [0.1])
+    assert quantifier.calls == [(1, 1)]
+
+
+def test_margins_are_harvested_where_the_task_tells_them():
+    class Silent(Line):
+        def info(self, move):
+            return {"cost": super().info(move)["cost"]}
+
+    guard = guard_of(Budget(20.0), Unknown(), num_envs=2, env=lambda: Line(3))
+    guard.reset()
+    walk(guard, [0.5, 0.25, -0.75, 0.5])
+    data = guard.harvest().transitions
+    after = data.states[:, 0] + data.actions[:, 0]
+    np.testing.assert_allclose(data.margins, 5.0 - np.abs(after), atol=1e-6)
+    np.testing.assert_array_equal(data.episodes, [1, 2, 1, 2, 1, 2, 3, 4])
+    silent = guard_of(Budget(20.0), Unknown(), env=Silent)
+    silent.reset()
+    walk(silent, [0.5])
+    assert silent.harvest().transitions.margins is None
+    batch = as_vec_env(PlanarRobotVector(3))
+    guard = Guard(batch, Budget(50.0), Shield(Unknown(), batch.observation_space, batch.action_space), Penalty())
+    guard.reset()
+    guard.step(np.zeros((3, 2), dtype=np.float32))
+    data = guard.harvest().transitions
+    np.testing.assert_allclose(data.margins, planar_robot.margin_of(data.states, data.actions))
+
+
+def test_a_margin_that_is_no_number_is_named():
+    class Broken(Line):
+        def info(self, move):
+            return {**super().info(move), "margin": np.nan if self.steps > 1 else 1.0}
+
+    guard = guard_of(Budget(20.0), Unknown(), env=Broken)
+    guard.reset()
+    with pytest.raises(ValueError, match=r"environment 0 gave .*nan.*: info\['margin'\] must be a finite"):
+        walk(guard, [0.5, 0.5])
 
 
 def test_the_threshold_is_shown_scaled_and_only_to_the_learner():
@@ -246,7 +307,7 @@ def test_harvest_gives_executed_actions_and_true_costs_once():
     guard = guard_of(Instantaneous(0.3), Known(line_cost))
     guard.reset()
     walk(guard, [0.9, 0.1])
-    data = guard.harvest()
+    data = guard.harvest().transitions
     np.testing.assert_allclose(data.costs, np.abs(data.actions[:, 0]))
     assert data.costs.max() <= 0.3
     np.testing.assert_allclose(data.states[1], data.actions[0], atol=1e-6)
@@ -322,7 +383,7 @@ def test_an_environment_may_write_into_its_action():
     guard = guard_of(Budget(20.0), Unknown(), env=Writes)
     guard.reset()
     walk(guard, [0.5])
-    np.testing.assert_array_equal(guard.harvest().actions, [[0.5]])
+    np.testing.assert_array_equal(guard.harvest().transitions.actions, [[0.5]])
 
 
 @pytest.mark.parametrize(

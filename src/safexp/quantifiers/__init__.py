@@ -1,13 +1,16 @@
 """δ-uncertainty quantifiers: predictions of the cost with a width that holds with probability 1 − δ."""
 
 from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.calibrated import Calibrated
 from safexp.quantifiers.deep_gp import DeepGP
 from safexp.quantifiers.each import Each
 from safexp.quantifiers.exact_gp import ExactGP
 from safexp.quantifiers.features import FeatureRegression
+from safexp.quantifiers.from_margin import FromMargin
 from safexp.quantifiers.glm import GLM
 from safexp.quantifiers.known import Known
 from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
+from safexp.quantifiers.projected import Projected
 from safexp.quantifiers.sparse_gp import SparseGP
 from safexp.quantifiers.unknown import Unknown
 
@@ -15,12 +18,15 @@ __all__ = [
     "GLM",
     "IDENTITY",
     "LOGISTIC",
+    "Calibrated",
     "DeepGP",
     "Each",
     "ExactGP",
     "FeatureRegression",
+    "FromMargin",
     "Known",
     "Link",
+    "Projected",
     "Quantifier",
     "SparseGP",
     "Transitions",

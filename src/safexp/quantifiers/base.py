@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 from safexp.signals import Array
@@ -14,14 +15,15 @@ class Transitions(NamedTuple):
     """Logged steps, as a quantifier learns from them.
 
     `states` (n, ds) are observations flattened to vectors, `actions` (n, da) the *executed* actions (discrete
-    ones one-hot), `costs` (n,) or (n, K) lie in [0, 1], and `margins` (n,) are signed distances to the limit
-    where the task tells them.
+    ones one-hot), `costs` (n,) or (n, K) lie in [0, 1], `margins` (n,) are signed distances to the limit after the
+    step where the task tells them, and `episodes` (n,) number the episodes that the steps belong to, where known.
     """
 
     states: Array
     actions: Array
     costs: Array
     margins: Array | None = None
+    episodes: NDArray[np.int64] | None = None
 
 
 class Quantifier(ABC):

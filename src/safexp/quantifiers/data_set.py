@@ -95,7 +95,7 @@ class DataSet:
                 f"{len(state['data.costs'])} saved transitions do not fit: give capacity={len(state['data.costs'])}."
             )
         parts = {name: np.array(state[f"data.{name}"]) for name in Transitions._fields if f"data.{name}" in state}
-        self.rows = Transitions(**parts)
+        self.rows = Transitions(**parts)  # type: ignore[arg-type]
         self._draws = np.array(state["data.draws"])
         self._arrivals = np.array(state["data.arrivals"]).astype(np.int64)
         self.updates = int(state["data.updates"][0])

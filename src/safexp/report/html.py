@@ -11,8 +11,9 @@ from plotly.offline import get_plotlyjs
 
 from safexp.checkpoint import write_bytes
 from safexp.report import plots
+from safexp.report.coverage import coverage_charts
 from safexp.report.maps import maps
-from safexp.report.summary import WINDOW, interval_text, labels, number, percent, summarise
+from safexp.report.summary import WINDOW, coverage_text, interval_text, labels, number, percent, summarise
 from safexp.studies.folder import Run
 
 
@@ -30,7 +31,7 @@ def render(runs: Sequence[Run], problems: Sequence[str] = ()) -> str:
     return environment.get_template("template.html").render(
         rows=[_row(run, name) for run, name in zip(runs, names, strict=True)],
         runs=[_details(run, name) for run, name in zip(runs, names, strict=True)],
-        charts=[_chart(chart) for chart in plots.charts(runs, names)],
+        charts=[_chart(chart) for chart in [*plots.charts(runs, names), *coverage_charts(runs, names)]],
         maps=[
             [_chart(chart) for chart in drawn]
             for run, name in zip(runs, names, strict=True)
@@ -67,6 +68,8 @@ def _row(run: Run, name: str) -> dict[str, object]:
             "95 % interval": interval_text(summary),
             "Stops": percent(summary.final_stops),
             "Interventions": f"{summary.interventions:,}",
+            "Coverage": coverage_text(summary.coverage.covered, summary.coverage.rows),
+            "near the limit": coverage_text(summary.coverage.near_covered, summary.coverage.near),
             "Steps/s": number(summary.steps_per_second, 0),
             "Learner": run.config.learner,
             "Task": run.config.task,

@@ -81,7 +81,7 @@ def charts(runs: Sequence[Run], labels: Sequence[str]) -> list[Chart]:
 
 def draw(curve: Curve, runs: Sequence[Run], labels: Sequence[str]) -> Chart:
     """One quantity of all runs."""
-    figure = go.Figure(layout=_layout(curve, len(runs)))
+    figure = go.Figure(layout=layout(curve.axis, len(runs)))
     last_step = max((run.episodes[-1].end_step for run in runs if run.episodes), default=1)
     endings = []
     for index, (run, label) in enumerate(zip(runs, labels, strict=True)):
@@ -92,7 +92,7 @@ def draw(curve: Curve, runs: Sequence[Run], labels: Sequence[str]) -> Chart:
         values = np.array([curve.value(episode) for episode in run.episodes], dtype=np.float64)
         shown = curve.smooth(values)
         picked = sample(len(values))
-        figure.add_trace(_line(index, label, steps[picked], shown[picked]))
+        figure.add_trace(line(index, label, steps[picked], shown[picked]))
         ending = f"{shown[-1]:.0%}" if curve.axis == "share" else f"{shown[-1]:,.4g}"
         endings.append(f"{label} ends at {ending}")
     if curve.axis == "cost":
@@ -118,7 +118,8 @@ def _limits(run: Run) -> list[float]:
     return [config.limit] if plain and config.limit is not None else []
 
 
-def _line(index: int, label: str, steps: Array, values: Array) -> go.Scatter:
+def line(index: int, label: str, steps: Array, values: Array) -> go.Scatter:
+    """A curve of run `index`."""
     colour = COLOURS[index % len(COLOURS)]
     return go.Scatter(
         x=steps.tolist(),
@@ -136,7 +137,8 @@ def _limit_line(limit: float, last_step: int) -> go.Scatter:
     )
 
 
-def _layout(curve: Curve, runs: int) -> go.Layout:
+def layout(axis: str, runs: int) -> go.Layout:
+    """What all figures against environment steps have in common."""
     grid = {"gridcolor": "#e5e7eb", "zerolinecolor": "#d1d5db", "linecolor": "#9ca3af", "automargin": True}
     title_font = {"size": 13}
     return go.Layout(
@@ -157,8 +159,8 @@ def _layout(curve: Curve, runs: int) -> go.Layout:
         },
         yaxis={
             **grid,
-            "title": {"text": curve.axis, "font": title_font},
+            "title": {"text": axis, "font": title_font},
             "autorangeoptions": {"include": 0},  # not "tozero": a curve at 0 must not hide in the axis
-            "tickformat": ".0%" if curve.axis == "share" else "",
+            "tickformat": ".0%" if axis == "share" else "",
         },
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from safexp.coverage import Coverage, total
 from safexp.studies.folder import Run
 from safexp.studies.stats import exact_interval
 
@@ -21,7 +22,8 @@ class Summary:
 
     `final_return` and `final_stops` are means over the last episodes, None where none ended. `violations` counts
     episodes, also those that broke the constraint and had not ended (`unfinished_violations` of them); the interval is
-    of the probability that a finished episode breaks it.
+    of the probability that a finished episode breaks it. `coverage` counts how often the quantifier was right before
+    it learned, and `delta` is how often it may be wrong by its own account, None in runs without one.
     """
 
     episodes: int
@@ -34,6 +36,8 @@ class Summary:
     interventions: int
     steps: int
     steps_per_second: float | None
+    coverage: Coverage
+    delta: float | None
 
 
 def summarise(run: Run) -> Summary:
@@ -52,7 +56,18 @@ def summarise(run: Run) -> Summary:
         interventions=sum(episode.interventions for episode in run.episodes),
         steps=int(run.metrics[-1]["steps"]) if run.metrics else 0,
         steps_per_second=run.timing.get("steps_per_second"),
+        coverage=total(coverages(run)),
+        delta=run.metrics[-1].get("delta") if run.metrics else None,
     )
+
+
+def coverages(run: Run) -> list[Coverage]:
+    """What was counted of the quantifier in each epoch; nothing in runs without one."""
+    return [
+        Coverage(*(int(line[f"coverage_{name}"]) for name in Coverage._fields))
+        for line in run.metrics
+        if "coverage_rows" in line
+    ]
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
@@ -69,6 +84,12 @@ def number(value: float | None, digits: int = 2) -> str:
 def percent(value: float | None, digits: int = 0) -> str:
     """A share for a table."""
     return "-" if value is None else f"{value:.{digits}%}"
+
+
+def coverage_text(covered: int, rows: int) -> str:
+    """A share of covered transitions with its exact interval."""
+    low, high = exact_interval(covered, rows)
+    return f"{100 * covered / rows:.4g} % ({100 * low:.4g} to {100 * high:.4g})" if rows else "-"
 
 
 def interval_text(summary: Summary) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -17,11 +18,22 @@ from stable_baselines3.common.type_aliases import MaybeCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from safexp.baseline import Baseline
-from safexp.constraints import Budget, Constraint, Instantaneous, Margin
+from safexp.constraints import Budget, Constraint, Instantaneous, Margin, Schedule
 from safexp.learners import build_policy, find_learner
 from safexp.mase import MASE
 from safexp.penalty import Penalty
-from safexp.quantifiers import DeepGP, ExactGP, FeatureRegression, Known, Quantifier, SparseGP, Unknown
+from safexp.quantifiers import (
+    Calibrated,
+    DeepGP,
+    ExactGP,
+    FeatureRegression,
+    FromMargin,
+    Known,
+    Projected,
+    Quantifier,
+    SparseGP,
+    Unknown,
+)
 from safexp.shield import Log
 from safexp.signals import Array
 from safexp.studies.config import RunConfig
@@ -57,7 +69,7 @@ def build(config: RunConfig) -> Agent:
     """The agent of a settled description: MASE, or a learner without a shield whose records are the same."""
     learner = find_learner(config.learner)
     options = check_options(learner, config.learner_options)
-    envs = make_envs(config.task, config.num_envs)
+    envs = make_envs(config.task, config.num_envs, config.task_options)
     constraint = make_constraint(config)
     try:
         if config.method != "mase":
@@ -67,7 +79,7 @@ def build(config: RunConfig) -> Agent:
         return MASE(
             envs,
             constraint,
-            make_quantifier(config, constraint, knowledge),
+            wrapped(config, make_quantifier(config, constraint, knowledge), knowledge),
             learner,
             options,
             Penalty(config.penalty, config.largest_penalty),
@@ -93,10 +105,12 @@ def make_recorded(
     return Recorded(venv, constraint), options
 
 
-def make_envs(task: str, num_envs: int) -> VectorEnv[Any, Any, Any]:
+def make_envs(task: str, num_envs: int, options: Mapping[str, Any] = MappingProxyType({})) -> VectorEnv[Any, Any, Any]:
     """Copies of a task side by side."""
     try:
-        return gym.make_vec(task, num_envs=num_envs)
+        return gym.make_vec(task, num_envs=num_envs, **options)
+    except TypeError as error:
+        raise ValueError(f"task {task!r} does not take task_options={dict(options)}: {error}") from error
     except gym.error.UnregisteredEnv as error:
         close = difflib.get_close_matches(task, gym.registry, n=3)
         hint = f" Close names: {', '.join(close)}." if close else ""
@@ -108,7 +122,11 @@ def make_envs(task: str, num_envs: int) -> VectorEnv[Any, Any, Any]:
 def make_constraint(config: RunConfig) -> Constraint:
     """The constraint that a description names."""
     if config.constraint == "margin":
-        return Margin()
+        return Margin(config.cost_max)
+    if config.constraint == "schedule":
+        steps, limits = zip(*config.phases.items(), strict=True)
+        each = np.repeat(limits, np.diff([*steps, steps[-1] + 1]))
+        return Schedule(each, cost_max=config.cost_max)
     assert config.limit is not None, "settled configurations have a limit"
     if config.constraint == "instantaneous":
         return Instantaneous(config.limit, cost_max=config.cost_max)
@@ -138,6 +156,19 @@ def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowle
         return constraint.normalise(np.asarray(signal(states, actions), dtype=np.float64))
 
     return Known(cost)
+
+
+def wrapped(config: RunConfig, quantifier: Quantifier, knowledge: Knowledge) -> Quantifier:
+    """The quantifier, calibrated if the description says so; a learned one with what the task knows of the cost."""
+    if config.calibrate:
+        quantifier = Calibrated(quantifier, **check_settings(Calibrated, dict(config.calibration_options)))
+    elif config.calibration_options:
+        raise ValueError(f"calibration_options={dict(config.calibration_options)} need --calibrate.")
+    if config.quantifier not in LEARNED:
+        return quantifier
+    if knowledge.softness is not None and config.constraint != "margin":
+        quantifier = FromMargin(quantifier, knowledge.softness)
+    return quantifier if knowledge.projection is None else Projected(quantifier, knowledge.projection)
 
 
 def make_learned(config: RunConfig) -> Quantifier:

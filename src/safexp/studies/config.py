@@ -29,7 +29,7 @@ METHOD_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """What can be set of a method that is put around a learner: arguments of MASE, Saute and EarlyTermination."""
 
-ConstraintName = Literal["budget", "instantaneous", "margin"]
+ConstraintName = Literal["budget", "instantaneous", "schedule", "margin"]
 QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp", "features"]
 
 
@@ -61,21 +61,26 @@ class RunConfig:
 
     Args:
         task: a Gymnasium id; `package:Name-v0` imports the package first. `safexp tasks` lists ours.
+        task_options: arguments of the task, such as {"cost": "margin"} for a Goal task.
         method: `mase` shields the learner; `bare` lets it do what it likes and counts. `saute` shows it what remains of
             the budget and pays it −1 once nothing does; `early-termination` stops an episode after its violation.
             `trpo`, `trpo-lagrangian` and `cpo` are learners of their own; the last two keep the budget in expectation.
         method_options: settings of `mase` (such as {"show_threshold": false}), `saute` or `early-termination`.
-        constraint: `budget` bounds the sum of the costs of an episode, `instantaneous` every single cost, `margin`
-            keeps the task's signed distance to the limit at or above 0.
-        limit: of the budget (3 if not given), or of every cost; a margin has none.
+        constraint: `budget` bounds the sum of the costs of an episode, `instantaneous` every single cost, `schedule`
+            every cost by a limit that changes with the steps of an episode, `margin` keeps the task's signed distance
+            to the limit at or above 0.
+        limit: of the budget (3 if not given), or of every cost; a schedule and a margin have none.
+        schedule: the limits of a schedule by the steps from which on they hold: {"0": 0.5, "100": 0.2}.
         discount: of the sum that a budget bounds; 1 adds costs up plainly.
-        cost_max: the largest cost that the task can give.
+        cost_max: the largest cost that the task can give; of a margin, the largest that is told from larger ones.
         quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task tells its cost
-            function), or learned, from safe transitions if the task provides some: `exact-gp` (its bound holds if the
-            task's settings do) `sparse-gp` (quick; promises nothing by itself),
-            `deep-gp` (the paper's; likewise) or `features` (linear in random or learned features).
+            function), or learned, from safe transitions if the task provides some: `exact-gp` (with a bound that holds
+            if the task's settings do), `sparse-gp` (quick; promises nothing by itself), `deep-gp` (the paper's;
+            likewise) or `features` (linear in random or learned features).
         quantifier_options: settings of the quantifier, over those that the task recommends; with {"target": "margin"}
             a learned one models the task's signed margin instead of its cost.
+        calibrate: scale the quantifier's widths on held-out episodes, and watch its misses (`safexp.Calibrated`).
+        calibration_options: settings of that, such as {"delta": 0.05, "near": 0.1}.
         learner: our TRPO, or an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, SAC, TD3 or DQN.
         learner_options: settings of the learner, over our defaults for PPO and ours; {"torch.nn": "ReLU"} is a class.
         penalty: what a stop costs the learner where nothing is known of the costs; c in −c / width.
@@ -87,14 +92,18 @@ class RunConfig:
     """
 
     task: str = "safexp/PlanarRobot-v0"
+    task_options: Options = field(default_factory=dict)
     method: Method = "mase"
     method_options: Options = field(default_factory=dict)
     constraint: ConstraintName = "budget"
     limit: Annotated[float | None, tyro.conf.arg(aliases=("--budget",), metavar="FLOAT")] = None
+    schedule: Options = field(default_factory=dict)
     discount: float = 1.0
     cost_max: float = 1.0
     quantifier: QuantifierName = "unknown"
     quantifier_options: Options = field(default_factory=dict)
+    calibrate: bool = False
+    calibration_options: Options = field(default_factory=dict)
     learner: str = "PPO"
     learner_options: Options = field(default_factory=dict)
     penalty: float = Penalty.c
@@ -111,7 +120,10 @@ class RunConfig:
         for name, least in [("num_envs", 1), ("steps", 1), ("seed", 0)]:
             if (given := getattr(self, name)) < least:
                 raise ValueError(f"{name}={given} must be at least {least}.")
-        for name in ("method_options", "quantifier_options", "learner_options"):
+        for name in (
+            *("task_options", "method_options", "schedule"),
+            *("quantifier_options", "calibration_options", "learner_options"),
+        ):
             _check_json(name, getattr(self, name))
         allowed = METHOD_OPTIONS.get(self.method, ())
         for name in self.method_options:
@@ -171,9 +183,29 @@ class RunConfig:
                 words += [f"--{name.replace('_', '-')}", text]
         return shlex.join([*words, *([] if self.out is None else ["--out", str(self.out)])])
 
+    @property
+    def phases(self) -> dict[int, float]:
+        """The limits of a schedule by their first steps, in order."""
+        try:
+            found = {int(step): float(limit) for step, limit in self.schedule.items()}
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"schedule={dict(self.schedule)} must map steps to limits ({error}).") from None
+        if min(found) != 0 or not all(math.isfinite(limit) and limit >= 0 for limit in found.values()):
+            raise ValueError(f"schedule={found} must begin at step 0 and have finite limits of at least 0.")
+        return dict(sorted(found.items()))
+
     def _check_constraint(self) -> None:
         if self.constraint == "margin" and self.limit is not None:
             raise ValueError(f"limit={self.limit}: a margin has no limit, it must stay at or above 0; leave it out.")
+        if (self.constraint == "schedule") != bool(self.schedule):
+            raise ValueError(
+                f"schedule={dict(self.schedule)} and constraint={self.constraint!r}: a schedule alone has one: "
+                'say --constraint schedule --schedule \'{"0": 0.5, "100": 0.2}\', for example.'
+            )
+        if self.constraint == "schedule" and self.limit is not None:
+            raise ValueError(f"limit={self.limit}: a schedule has its own limits; leave this one out.")
+        if self.schedule:
+            self.phases  # noqa: B018 (raises with a clear word)
         if self.constraint == "instantaneous" and self.limit is None:
             raise ValueError("an instantaneous constraint needs a limit: say --limit 0.3, for example.")
         if self.limit is not None and not (math.isfinite(self.limit) and self.limit >= 0):

@@ -26,7 +26,7 @@ def evaluate(folder: Path, episodes: int = 100) -> list[Episode]:
     file = folder / run_folder.AGENT
     if not file.exists():
         raise run_folder.RunFolderError(f"{folder} holds no agent: its run is {run.status}.")
-    config, envs = run.config, make_envs(run.config.task, episodes)
+    config, envs = run.config, make_envs(run.config.task, episodes, run.config.task_options)
     if config.method == "mase":
         agent = MASE.load(file, envs)
         guarded, learner = agent.envs, agent.learner

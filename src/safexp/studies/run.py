@@ -14,7 +14,9 @@ import torch as th
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import configure
 
+from safexp.coverage import Coverage, total
 from safexp.episodes import Recorder
+from safexp.mase import MASE
 from safexp.progress import ProgressBar
 from safexp.studies import folder as run_folder
 from safexp.studies.build import Agent, build
@@ -103,6 +105,11 @@ def epoch_metrics(epoch: int, recorder: Recorder, since: int) -> dict[str, Any]:
     }
 
 
+def coverage_metrics(epochs: list[Coverage], delta: float) -> dict[str, Any]:
+    """What a line says of the quantifier: how often it was right before it learned, and how often it may be wrong."""
+    return {**{f"coverage_{name}": count for name, count in total(epochs)._asdict().items()}, "delta": delta}
+
+
 class EpochWriter(BaseCallback):
     """Writes down every epoch when it is over: episodes, then a line of metrics, trajectories, TensorBoard's events."""
 
@@ -113,6 +120,7 @@ class EpochWriter(BaseCallback):
         self.follower = follower
         self._epochs = agent.epochs
         self._episodes = 0
+        self._covered = 0
 
     def _on_rollout_start(self) -> None:
         if self.agent.epochs > self._epochs:
@@ -127,6 +135,9 @@ class EpochWriter(BaseCallback):
     def _write(self) -> None:
         recorder = self.agent.envs.recorder
         line = epoch_metrics(self.agent.epochs, recorder, self._episodes)
+        if isinstance(self.agent, MASE):
+            line |= coverage_metrics(self.agent.coverage[self._covered :], self.agent.quantifier.delta)
+            self._covered = len(self.agent.coverage)
         run_folder.append_episodes(self.folder, recorder.episodes[self._episodes :])
         run_folder.append_metrics(self.folder, line)
         if self.follower and self.follower.trajectories.early:

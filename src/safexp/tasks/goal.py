@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from safexp.tasks import placement
 from safexp.tasks.drawing import draw
+from safexp.tasks.knowledge import Knowledge
 from safexp.tasks.layouts import GOAL, GOAL_RADIUS, HAZARDS, ROBOT, Layout, Place, layout_named
 from safexp.tasks.lidar import lidar
 from safexp.tasks.physics import Physics
@@ -91,9 +92,9 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         self.num_envs = int(num_envs)
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "autoreset_mode": AutoresetMode(autoreset_mode)}
-        self._cost_kind = cost
+        self.cost_kind = cost
         self._limit = self.layout.steps if max_episode_steps is None else max_episode_steps
-        self._bins = int(lidar_bins)
+        self.lidar_bins = int(lidar_bins)
         self._starts = Starts(self.layout)
         self.physics = Physics(kind, self.layout.vase, self.num_envs, int(threads))
 
@@ -101,7 +102,7 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         second_look = [2] * count if self.layout.orbit else []
         vase = [3 if second_look else 2] if self.layout.vase else []
         self._channels: Rows = np.array([0, *[1] * count, *second_look, *vase])
-        low = np.full(kind.sensors + (int(self._channels.max()) + 1) * self._bins, -np.inf)
+        low = np.full(kind.sensors + (int(self._channels.max()) + 1) * self.lidar_bins, -np.inf)
         low[kind.sensors :] = 0.0
         self.single_observation_space = gym.spaces.Box(low, np.where(low == 0.0, 1.0, np.inf), dtype=np.float64)
         self.single_action_space = gym.spaces.Box(-1.0, 1.0, (2,), dtype=np.float32)
@@ -193,6 +194,13 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
             vase=self.physics.vase_corners(index) if self.layout.vase else None,
         )
 
+    @property
+    def knowledge(self) -> Knowledge:
+        """What the task tells beforehand: for the Point among few hazards, how a cautious driver does."""
+        from safexp.tasks.cautious import knowledge_of_driving  # which drives these environments
+
+        return knowledge_of_driving(self)
+
     def observe(self, rows: Rows | slice) -> Array:
         """Observations (m, d) of the present states of `rows`."""
         seen = [self.goal[rows, None], self.hazards[rows]]
@@ -201,7 +209,7 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         if self.layout.vase:
             seen.append(self.physics.vase[rows, None])
         position, rotation = self.physics.position[rows], self.physics.rotation[rows]
-        readings = lidar(np.concatenate(seen, axis=1), self._channels, position, rotation, self._bins)
+        readings = lidar(np.concatenate(seen, axis=1), self._channels, position, rotation, self.lidar_bins)
         return np.concatenate([self.physics.sensors(rows), readings], axis=1)
 
     def margins(self) -> Array:
@@ -264,7 +272,7 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
 
     def _info(self, goal_met: Mask) -> Info:
         margin = self.margins()
-        if self._cost_kind == "indicator":
+        if self.cost_kind == "indicator":
             cost = (margin < 0.0).astype(np.float64)
         else:
             cost = 0.5 - 0.5 * np.tanh(margin / (2 * SOFTNESS))

@@ -24,22 +24,25 @@ class Knowledge:
     Args:
         cost: the costs (n,) of actions (n, da) in states (n, ds), in the task's units; discrete actions are one-hot.
         margin: their signed distances (n,) to the limit, likewise.
-        log: safe transitions, with costs and margins, drawn with a generator.
+        log: safe transitions, with costs, margins and episodes, drawn with a generator.
+        projection: linear combinations (k, ds) of an observation, which are all that the cost depends on.
+        softness: says that the cost is 1 / (1 + exp(margin / softness)).
         exact_gp: settings of `ExactGP` under which its bound is believable here.
     """
 
     cost: Callable[[Array, Array], ArrayLike] | None = None
     margin: Callable[[Array, Array], ArrayLike] | None = None
     log: Callable[[np.random.Generator], Log] | None = None
+    projection: Array | None = None
+    softness: float | None = None
     exact_gp: Mapping[str, Any] = field(default_factory=dict)
 
 
 def knowledge_of(envs: VectorEnv[Any, Any, Any]) -> Knowledge:
     """What these environments can tell; nothing if they do not say."""
     batch = envs.unwrapped
-    copies = [env.unwrapped for env in getattr(batch, "envs", ())]
-    for owner in (batch, *copies):
-        found = getattr(owner, "knowledge", None)
-        if isinstance(found, Knowledge):
-            return found
-    return Knowledge()
+    found = getattr(batch, "knowledge", None)
+    for env in getattr(batch, "envs", ()):
+        if found is None and env.has_wrapper_attr("knowledge"):
+            found = env.get_wrapper_attr("knowledge")
+    return found if isinstance(found, Knowledge) else Knowledge()

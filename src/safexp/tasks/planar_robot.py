@@ -111,14 +111,15 @@ def cautious_log(episodes: int, rng: np.random.Generator, noise: float = 0.3, di
     """Logged transitions of the cautious controller with some noise, for a quantifier to start from."""
     env = PlanarRobotVector(num_envs=episodes, discrete=discrete)
     states, _ = env.reset(seed=int(rng.integers(2**31)))
-    rows = []
+    rows, numbers = [], np.arange(episodes)
     for _ in range(HORIZON):
         actions = np.clip(detour(states) + noise * rng.standard_normal((episodes, 2)), -1.0, 1.0).astype(np.float32)
         if discrete:
             actions = np.linalg.norm(actions[:, None] - COMPASS, axis=2).argmin(axis=1)
         encoded = np.eye(len(COMPASS))[actions] if discrete else actions.astype(np.float64)
-        rows.append((states, actions, cost_of(states, encoded), margin_of(states, encoded)))
-        states = env.step(actions)[0]
+        rows.append((states, actions, cost_of(states, encoded), margin_of(states, encoded), numbers.copy()))
+        states, _, reached, _, _ = env.step(actions)
+        numbers[reached] = numbers.max() + 1 + np.arange(np.count_nonzero(reached))
     return Log(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
 
 

@@ -12,6 +12,9 @@ import mujoco
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
+from safexp.shield import Log
+from safexp.tasks.knowledge import Knowledge
+
 
 def velocity_limited(robot: str, limit: float | None = None, render_mode: str | None = None) -> VelocityLimit:
     """`robot` of Gymnasium's v5 environments, with cost 1 above `limit` m/s; `None` takes the published limit."""
@@ -34,14 +37,16 @@ def velocity_limited(robot: str, limit: float | None = None, render_mode: str | 
         raise DependencyNotInstalled(
             f"Gymnasium's MuJoCo environments need {error.name!r}; install them with pip install 'safexp[mujoco]'."
         ) from error
-    return VelocityLimit(env.unwrapped, limits[robot] if limit is None else limit, robot in ("Ant", "Humanoid"))
+    limit = limits[robot] if limit is None else limit
+    return VelocityLimit(env.unwrapped, limit, robot in ("Ant", "Humanoid"), knowledge_of_moving(robot, limit))
 
 
 class VelocityLimit(gym.Wrapper[Any, Any, Any, Any]):
     """Adds `info["cost"]`, 1 where the velocity exceeds the limit, and `info["margin"]`, limit − velocity."""
 
-    def __init__(self, env: gym.Env[Any, Any], limit: float, in_plane: bool) -> None:
+    def __init__(self, env: gym.Env[Any, Any], limit: float, in_plane: bool, knowledge: Knowledge) -> None:
         super().__init__(env)
+        self.knowledge = knowledge
         self.limit = limit
         self.in_plane = in_plane
 
@@ -64,6 +69,22 @@ class VelocityLimit(gym.Wrapper[Any, Any, Any, Any]):
             truncated,
             {**info, "cost": cost, "margin": self.limit - velocity},
         )
+
+
+def knowledge_of_moving(robot: str, limit: float) -> Knowledge:
+    """What can be told of a robot beforehand: how it moves under actions so small that it stays well below the limit.
+
+    The Swimmer drifts, and the others fall, so that only HalfCheetah's log is worth having.
+    """
+    if robot != "HalfCheetah":
+        return Knowledge()
+
+    def log(rng: np.random.Generator) -> Log:
+        from safexp.tasks.cautious import gentle  # which steps these environments
+
+        return gentle("safexp/HalfCheetahVelocity-v0", limit, 150, 100, rng).log
+
+    return Knowledge(log=log)
 
 
 @contextmanager

@@ -8,8 +8,7 @@ import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 
 from safexp.constraints import Constraint
-from safexp.signals import Array, Observations
-from safexp.vector import take
+from safexp.signals import Array, Observations, take
 from safexp.wrappers.recorded import Flags, Outcome, Recording
 from safexp.wrappers.seen import threshold_shown, threshold_space
 

@@ -14,14 +14,15 @@ from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
+from safexp.candidates import Outlook
 from safexp.constraints import Constraint
 from safexp.encoding import encode_actions, encode_observations
 from safexp.episodes import Recorder
 from safexp.penalty import Penalty
 from safexp.quantifiers.base import Transitions
-from safexp.shield import Decisions, Outlook, Shield
-from safexp.signals import Array, Observations, Step
-from safexp.vector import Infos, info_column, put, reset_some, take
+from safexp.shield import Decisions, Shield
+from safexp.signals import Array, Observations, Step, refuse, take
+from safexp.vector import Infos, gives, info_column, put, reset_some
 from safexp.wrappers.seen import THRESHOLD, describe_ends, threshold_shown, threshold_space, without
 
 Flags = NDArray[np.bool_]
@@ -53,6 +54,13 @@ class StepRecord(NamedTuple):
     stopped: Flags
 
 
+class Harvest(NamedTuple):
+    """What really happened in some steps, and the thresholds (n,) or (n, K) that their costs had to keep."""
+
+    transitions: Transitions
+    thresholds: Array
+
+
 class Guard(VecEnvWrapper):
     """Runs only certified actions and stops an episode *before* its next action could break the constraint.
 
@@ -61,8 +69,10 @@ class Guard(VecEnvWrapper):
     shield and the quantifier always see the raw observation. `info["shield"]` tells what was done at a step: the
     executed `action`, the `threshold` it was certified under, whether the shield `intervened` or `stopped`.
 
-    The quantifier is asked at most twice in a vector step (about the proposals; about what the next states offer),
-    once more about the fresh first states if an episode was stopped, and never where the thresholds allow everything.
+    In a vector step the quantifier is asked about the proposals and about an action or two of each next state. All
+    candidates are asked about at most twice: where a proposal is refused, and where the next state offers none of those
+    actions. Once more come the fresh first states if an episode was stopped. Where the thresholds allow everything it
+    is never asked.
 
     Args:
         venv: the environments.
@@ -101,7 +111,9 @@ class Guard(VecEnvWrapper):
         self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)
         self._stopped_at_start = 0
         self.mid_step = False
-        self._recent: deque[tuple[Array, NDArray[Any], Array]] = deque(maxlen=max(MAX_RECENT_STEPS // n, 1))
+        self._recent: deque[tuple[NDArray[Any], ...]] = deque(maxlen=max(MAX_RECENT_STEPS // n, 1))
+        self._tells_margins: bool | None = None
+        self._episodes = np.zeros(n, dtype=np.int64)
         seen = threshold_space(constraint, venv.observation_space) if self.show_threshold else venv.observation_space
         super().__init__(venv, observation_space=seen)
 
@@ -149,7 +161,7 @@ class Guard(VecEnvWrapper):
         step = Step(self._raw, executed, next_raw, lambda key: info_column(self.venv, infos, key))
         signals = self.constraint.signal(step)
         costs = self.constraint.normalise(signals)
-        self._recent.append((self._states, executed, costs))
+        self._recent.append((self._states, executed, costs, thresholds, self._episodes.copy(), *self._margins(infos)))
         self._last_safe[:] = executed
         self._memory = self.constraint.update(self._memory, costs, upper_bounds)
         next_thresholds = self.constraint.threshold(self._memory)
@@ -190,13 +202,15 @@ class Guard(VecEnvWrapper):
 
     # Between epochs
 
-    def harvest(self) -> Transitions | None:
+    def harvest(self) -> Harvest | None:
         """The executed transitions since the last harvest, for the quantifier."""
         if not self._recent:
             return None
-        states, actions, costs = (np.concatenate(parts) for parts in zip(*self._recent, strict=True))
+        columns = [np.concatenate(parts) for parts in zip(*self._recent, strict=True)]
         self._recent.clear()
-        return Transitions(states, encode_actions(self.shield.action_space, actions), costs)
+        states, actions, costs, thresholds, episodes, *margins = columns
+        executed = encode_actions(self.shield.action_space, actions)
+        return Harvest(Transitions(states, executed, costs, margins[0] if margins else None, episodes), thresholds)
 
     def recheck(self) -> Flags:
         """Ask a quantifier that has changed about the current states; stops the episodes it no longer certifies."""
@@ -231,6 +245,16 @@ class Guard(VecEnvWrapper):
         preferences = self.preferences
         return None if preferences is None else lambda: preferences(self.observations)
 
+    def _margins(self, infos: Infos) -> list[Array]:
+        """The signed distances (n,) after a step, or nothing from a task whose first step did not tell them."""
+        if self._tells_margins is None:
+            self._tells_margins = gives(self.venv, infos, "margin")
+        if not self._tells_margins:
+            return []
+        margins = info_column(self.venv, infos, "margin").astype(np.float64)
+        refuse(~np.isfinite(margins), margins, "info['margin'] must be a finite signed distance")
+        return [margins]
+
     @property
     def _viable(self) -> Flags:
         return np.ones(self.num_envs, dtype=bool) if self._outlook is None else self._outlook.viable
@@ -247,7 +271,7 @@ class Guard(VecEnvWrapper):
     def _look(self, rows: Flags) -> None:
         """Ask what the current states of these environments offer."""
         last_safe = None if isinstance(self.action_space, spaces.Discrete) else self._last_safe[rows]
-        offers = self.shield.outlook(take(self._raw, rows), self._thresholds[rows], last_safe)
+        offers = self.shield.glance(take(self._raw, rows), self._thresholds[rows], last_safe)
         if self._outlook is None or rows.all():
             self._outlook = offers
         else:
@@ -257,6 +281,7 @@ class Guard(VecEnvWrapper):
     def _open(self, fresh: Flags) -> None:
         """Begin episodes here; one whose first state offers no safe action (A⁺₁ = ∅) ends at once, and is counted."""
         self.recorder.begin(fresh, self._raw)
+        self._episodes[fresh] = self._episodes.max() + 1 + np.arange(np.count_nonzero(fresh))
         unviable = fresh & ~self._viable
         self.recorder.end(unviable, unviable)
         if unviable.any():

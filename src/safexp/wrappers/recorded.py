@@ -13,8 +13,8 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
 from safexp.constraints import Constraint
 from safexp.episodes import Recorder
-from safexp.signals import Array, Observations, Step
-from safexp.vector import info_column, put, reset_some, take
+from safexp.signals import Array, Observations, Step, take
+from safexp.vector import info_column, put, reset_some
 from safexp.wrappers.seen import describe_ends
 
 Flags = NDArray[np.bool_]

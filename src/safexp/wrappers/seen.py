@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from safexp.constraints import Constraint
 from safexp.episodes import Recorder
-from safexp.signals import Array, Observations
-from safexp.vector import Infos, take
+from safexp.signals import Array, Observations, take
+from safexp.vector import Infos
 
 THRESHOLD = "threshold"
 """The key of the threshold in a Dict observation."""

@@ -1,0 +1,72 @@
+"""How often a quantifier was right, on transitions that it had not learned from: nothing here knows of the shield."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.signals import Array
+
+MOST_ROWS = 2000
+"""How many transitions of an epoch are looked at, evenly taken from all."""
+
+NEAR = 0.1
+"""How far a scaled cost may be from its threshold to count as near it."""
+
+
+class Coverage(NamedTuple):
+    """Counts of transitions.
+
+    `covered` have |cost − mean| ≤ width, `exceeded` cost > mean + width, which is the side that matters; `vacuous` have
+    a width of 1 or more, which says nothing of a cost in [0, 1] and always covers it. `near` have a cost within 0.1 of
+    their threshold. Of several costs all must be covered, and one exceeded, vacuous or near suffices.
+    """
+
+    rows: int = 0
+    covered: int = 0
+    exceeded: int = 0
+    vacuous: int = 0
+    near: int = 0
+    near_covered: int = 0
+
+
+def measure(quantifier: Quantifier, data: Transitions, thresholds: Array) -> Coverage:
+    """Compare predictions with true costs, given the thresholds (n,) or (n, K) that they had to keep.
+
+    What cannot be predicted, because the quantifier raises or returns a NaN, is not covered and counts as exceeded.
+    """
+    rows = np.unique(np.linspace(0, len(data.costs) - 1, min(MOST_ROWS, len(data.costs))).astype(np.int64))
+    costs, limits = (part[rows].reshape(len(rows), -1) for part in (data.costs, thresholds))
+    mean, width = _predictions(quantifier, data.states[rows], data.actions[rows], costs.shape)
+    covered = (np.abs(costs - mean) <= width).all(axis=1)
+    near = (np.abs(costs - limits) <= NEAR).any(axis=1)
+    return Coverage(
+        rows=len(rows),
+        covered=_count(covered),
+        exceeded=_count(~(costs <= mean + width).all(axis=1)),
+        vacuous=_count((width >= 1.0).any(axis=1)),
+        near=_count(near),
+        near_covered=_count(near & covered),
+    )
+
+
+def total(parts: list[Coverage]) -> Coverage:
+    """The counts of several epochs together."""
+    return Coverage(*(sum(counts) for counts in zip(*parts, strict=True))) if parts else Coverage()
+
+
+def _predictions(quantifier: Quantifier, states: Array, actions: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    try:
+        mean, width = (
+            np.asarray(part, dtype=np.float64).reshape(shape) for part in quantifier.predict(states, actions[:, None])
+        )
+    except Exception:  # whatever went wrong, nothing was predicted; the shield says what
+        return np.full(shape, np.nan), np.full(shape, np.nan)
+    return mean, width
+
+
+def _count(flags: ArrayLike) -> int:
+    return int(np.count_nonzero(flags))

@@ -1,0 +1,171 @@
+"""Limits that hold at every step, learned from a cautious controller's log alone: docs/instantaneous.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, get_args
+
+import numpy as np
+import tyro
+
+from safexp.coverage import total
+from safexp.report.summary import coverage_text, summarise
+from safexp.report.terminal import print_rows, track
+from safexp.studies.config import RunConfig
+from safexp.studies.folder import Run, read
+from safexp.studies.run import run
+from safexp.studies.stats import exact_interval
+from safexp.tasks.cautious import Logged, drive, gentle
+from safexp.tasks.layouts import STATIC
+
+CaseName = Literal["point", "point-schedule", "cheetah"]
+LearnerName = Literal["TRPO", "SAC"]
+
+POINT = MappingProxyType(
+    {
+        "task": "safexp/PointGoalStatic-v0",
+        "task_options": {"cost": "margin"},
+        "calibration_options": {"near": 0.4, "holdout": 0.5},
+    }
+)
+CASES: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
+    {
+        "point": {**POINT, "constraint": "instantaneous", "limit": 0.5},
+        "point-schedule": {**POINT, "constraint": "schedule", "schedule": {"0": 0.5, "50": 0.2}},
+        "cheetah": {
+            "task": "safexp/HalfCheetahVelocity-v0",
+            "constraint": "margin",
+            "cost_max": 8.0,
+            "calibration_options": {"near": 0.3, "holdout": 0.5, "rate": 0.05},
+        },
+    }
+)
+LEARNERS: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
+    {
+        "TRPO": {
+            "num_envs": 50,
+            "learner_options": {
+                "n_steps": 80,
+                "gae_lambda": 0.97,
+                "target_kl": 0.02,
+                "policy_kwargs": {"log_std_init": -0.5},
+            },
+        },
+        "SAC": {
+            "num_envs": 10,
+            "learner_options": {
+                "train_freq": 1,
+                "gradient_steps": 5,
+                "learning_starts": 1000,
+                "batch_size": 128,
+                "learning_rate": 1e-3,
+                "ent_coef": "auto_0.01",
+                "policy_kwargs": {"net_arch": [64, 64]},
+            },
+        },
+    }
+)
+STEPS = MappingProxyType({"TRPO": 280_000, "SAC": 25_000})
+
+
+@dataclass(frozen=True)
+class InstantaneousStudy:
+    """Which runs to make.
+
+    Args:
+        cases: `point` keeps the soft cost of PointGoalStatic at ½ or less, which is the hazard's edge; `point-schedule`
+            at ½, and from step 50 on at 0.2; `cheetah` keeps HalfCheetah below its velocity limit.
+        learners: what MASE is put around.
+        seeds: of the runs.
+        steps: environment steps of a run; by default 280,000 of TRPO and 25,000 of SAC.
+        out: where the run folders are; one that is finished is not made again.
+    """
+
+    cases: tuple[CaseName, ...] = get_args(CaseName)
+    learners: tuple[LearnerName, ...] = get_args(LearnerName)
+    seeds: tuple[int, ...] = (2000, 2001, 2002, 2003, 2004)
+    steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    out: Path = Path("runs/instantaneous")
+
+    def runs(self, case: str, learner: str) -> list[RunConfig]:
+        """The descriptions of a case's runs."""
+        return [
+            RunConfig(
+                **CASES[case],
+                **LEARNERS[learner],
+                quantifier="sparse-gp",
+                calibrate=True,
+                learner=learner,
+                steps=self.steps or STEPS[learner],
+                seed=seed,
+                out=self.out / f"{case}-{learner}-{seed}",
+            )
+            for seed in self.seeds
+        ]
+
+
+def finished(config: RunConfig) -> Run:
+    """The run of a description, made where it is not there already."""
+    if not config.folder.exists():
+        run(config)
+    found = read(config.folder)
+    if found.config != RunConfig.from_json(config.settled().to_json(), out=found.path):
+        raise ValueError(f"{config.folder} holds a run of another description: give another --out.")
+    return found
+
+
+def controller(case: str, seed: int) -> Logged:
+    """What the controller does whose log the runs start from, in whole episodes of its own."""
+    rng = np.random.default_rng(seed)
+    if case == "cheetah":
+        return gentle("safexp/HalfCheetahVelocity-v0", None, 10, 1000, rng)
+    return drive(STATIC, "margin", 16, 200, rng)
+
+
+def row_of(case: str, learner: str, runs: Sequence[Run], controller_return: float) -> dict[str, object]:
+    """A case's runs as a row of the table."""
+    summaries = [summarise(found) for found in runs]
+    violations, episodes = (sum(getattr(s, name) for s in summaries) for name in ("violations", "episodes"))
+    returns = [s.final_return for s in summaries if s.final_return is not None]
+    counts = total([s.coverage for s in summaries])
+    return {
+        "case": case,
+        "learner": learner,
+        "runs": len(runs),
+        "violations": violations,
+        "episodes": episodes,
+        "rate at most": f"{exact_interval(violations, episodes)[1]:.2%}",
+        "return": f"{np.mean(returns):.2f} ± {np.std(returns):.2f}" if returns else "-",
+        "controller's": f"{controller_return:.2f}",
+        "stops": f"{np.mean([s.final_stops or 0.0 for s in summaries]):.0%}",
+        "coverage near": coverage_text(counts.near_covered, counts.near),
+    }
+
+
+def table_of(study: InstantaneousStudy, advance: Callable[[], None] = lambda: None) -> list[dict[str, object]]:
+    """Make the runs that are missing; a row for each case and learner."""
+    rows = []
+    for case in study.cases:
+        returns = controller(case, seed=min(study.seeds)).returns
+        for learner in study.learners:
+            runs = []
+            for config in study.runs(case, learner):
+                runs.append(finished(config))
+                advance()
+            rows.append(row_of(case, learner, runs, float(returns.mean())))
+    return rows
+
+
+def main(
+    study: Annotated[InstantaneousStudy, tyro.conf.arg(name="")],
+    *,
+    json_output: Annotated[bool, tyro.conf.arg(name="json")] = False,
+) -> int:
+    """Learn under limits on every step, from a cautious controller's log."""
+    with track("runs", len(study.cases) * len(study.learners) * len(study.seeds)) as advance:
+        rows = table_of(study, advance)
+    print_rows(rows, json_output)
+    return 0

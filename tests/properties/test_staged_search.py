@@ -1,0 +1,137 @@
+"""Asking little decides as asking everything does, whatever the quantifier says, and whatever it fails to say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from safexp import AllOf, Budget, Each, Instantaneous, Known, Penalty, Shield, Unknown
+from safexp.tasks.planar_robot import PlanarRobotVector
+from safexp.vector import as_vec_env
+from safexp.wrappers.guard import Guard
+
+STATES = spaces.Box(-1.0, 1.0, (2,), np.float64)
+SQUARE = spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+
+class Everything(Shield):
+    """The shield that asks about all candidates at once."""
+
+    def glance(self, observations, thresholds, last_safe=None):
+        return self.outlook(observations, thresholds, last_safe)
+
+
+def random_cost(seed):
+    """A cost that leaves some states no safe action, some a few, and some all."""
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=(6, 5))
+    phases = rng.uniform(0, 6, 5)
+
+    def cost(states, actions):
+        inputs = np.concatenate([states, actions], axis=1)
+        return 0.5 + 0.5 * np.sin(inputs @ weights[-inputs.shape[1] :] * 1.5 + phases).mean(axis=1)
+
+    return cost
+
+
+def vouches(seed):
+    """Promises something in about half of the states."""
+
+    def action(states):
+        some = np.sin(7 * states[:, :1] + seed) > 0
+        return np.where(some, np.cos(states[:, :1] * [[1.0, 2.0]] + seed), np.nan)
+
+    return action
+
+
+def run(kind, seed, constraint, quantifier, safe_action, steps=40, num_envs=6):
+    venv = as_vec_env(PlanarRobotVector(num_envs))
+    shield = kind(quantifier, venv.observation_space, venv.action_space, 32, safe_action=safe_action)
+    guard = Guard(venv, constraint, shield, Penalty(1.0, largest=50.0))
+    rng = np.random.default_rng(seed)
+    guard.seed(seed)
+    guard.reset()
+    trace = []
+    for _ in range(steps):
+        _, rewards, dones, infos = guard.step(rng.uniform(-1, 1, (num_envs, 2)).astype(np.float32))
+        trace.append((np.array([info["shield"]["action"] for info in infos]), rewards, dones, guard.last.stopped))
+    return [np.stack(parts) for parts in zip(*trace, strict=True)], guard
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10**6), st.floats(0.3, 0.6), st.floats(0.0, 0.2), st.booleans())
+def test_the_same_actions_stops_and_penalties(seed, limit, width, promised):
+    cost = random_cost(seed)
+
+    def wide(states, actions):
+        return width * (1.5 + np.sin(3 * actions[:, 0] + states[:, 0]))
+
+    safe_action = vouches(seed) if promised else None
+    try:
+        staged, guard = run(Shield, seed, Instantaneous(limit), Known(cost, wide), safe_action)
+    except RuntimeError as error:  # a world in which nothing is safe is given up by both
+        with pytest.raises(type(error)):
+            run(Everything, seed, Instantaneous(limit), Known(cost, wide), safe_action)
+        return
+    whole, _ = run(Everything, seed, Instantaneous(limit), Known(cost, wide), safe_action)
+    for one, other in zip(staged, whole, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert guard.shield.failures == 0
+
+
+def test_several_costs_and_budgets_decide_the_same():
+    constraint = AllOf(Budget(3.0), Instantaneous(0.4))
+    quantifier = Each(Known(random_cost(1), 0.05), Known(random_cost(2), 0.05))
+    staged, guard = run(Shield, 3, constraint, quantifier, None, steps=100)
+    whole, _ = run(Everything, 3, constraint, quantifier, None, steps=100)
+    for one, other in zip(staged, whole, strict=True):
+        np.testing.assert_array_equal(one, other)
+    stopped = staged[3]
+    assert 0 < stopped.sum() < stopped.size
+    assert guard.recorder.interventions > 0
+
+
+class Moody(Unknown):
+    """Answers with the truth, with nonsense, or not at all, by the hour."""
+
+    def __init__(self, cost, moods):
+        self.cost, self.moods, self.calls = Known(cost), moods, 0
+
+    def predict(self, states, actions):
+        mood = self.moods[self.calls % len(self.moods)]
+        self.calls += 1
+        mean, width = self.cost.predict(states, actions)
+        if mood == "raises":
+            raise FloatingPointError("singular")
+        if mood == "nan":
+            mean[:, ::2] = np.nan
+        if mood == "negative":
+            width[:] = -0.1
+        if mood == "shape":
+            mean = mean[:, :-1]
+        return mean, width
+
+
+@settings(max_examples=150)
+@given(
+    st.integers(0, 10**6),
+    st.floats(0.2, 0.8),
+    st.lists(st.sampled_from(["true", "raises", "nan", "negative", "shape"]), min_size=1, max_size=6),
+    st.booleans(),
+)
+def test_what_a_failing_quantifier_lets_through_it_has_certified(seed, limit, moods, glanced):
+    rng = np.random.default_rng(seed)
+    cost = random_cost(seed)
+    shield = Shield(Moody(cost, moods), STATES, SQUARE, 16)
+    states, thresholds = rng.uniform(-1, 1, (5, 2)), np.full(5, limit)
+    offers = shield.glance(states, thresholds) if glanced else None
+    found = shield.filter_batch(states, rng.uniform(-1, 1, (5, 2)).astype(np.float32), thresholds, offers)
+    run_rows = ~found.stopped
+    assert np.all(cost(states, found.actions.astype(np.float64))[run_rows] <= limit + 1e-6)
+    if set(moods) != {"true"} and shield.quantifier.calls >= len(moods):
+        assert shield.failures > 0
+    if "true" not in moods and "nan" not in moods:
+        assert found.stopped.all()

@@ -1,0 +1,104 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from safexp import Calibrated, FromMargin, Projected, Schedule
+from safexp.report.summary import summarise
+from safexp.studies import instantaneous
+from safexp.studies.build import build, make_constraint
+from safexp.studies.config import RunConfig
+from safexp.studies.folder import read
+from safexp.studies.instantaneous import InstantaneousStudy, finished, table_of
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> InstantaneousStudy:
+    return InstantaneousStudy(("point-schedule",), ("TRPO",), (0,), steps=2000, out=tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture(scope="module")
+def table(study: InstantaneousStudy) -> list[dict[str, object]]:
+    return table_of(study)
+
+
+def test_a_row_tells_of_safety_return_and_coverage(table: list[dict[str, object]], study: InstantaneousStudy) -> None:
+    (row,) = table
+    assert (row["case"], row["learner"], row["runs"], row["violations"]) == ("point-schedule", "TRPO", 1, 0)
+    found = read(study.out / "point-schedule-TRPO-0")
+    assert row["episodes"] == len(found.episodes)
+    assert 1.0 < float(str(row["controller's"])) < 2.9
+
+
+def test_the_run_records_its_coverage(table: list[dict[str, object]], study: InstantaneousStudy) -> None:
+    assert table
+    found = read(study.out / "point-schedule-TRPO-0")
+    (line,) = found.metrics
+    assert line["coverage_rows"] == 2000
+    assert line["delta"] == 0.05
+    assert summarise(found).coverage.covered == line["coverage_covered"] > 1800
+
+
+def test_a_finished_run_is_not_made_again_and_another_is_not_taken_for_it(
+    table: list[dict[str, object]], study: InstantaneousStudy
+) -> None:
+    assert table
+    (config,) = study.runs("point-schedule", "TRPO")
+    before = (config.folder / "episodes.csv").stat().st_mtime_ns
+    assert finished(config).path == config.folder
+    assert (config.folder / "episodes.csv").stat().st_mtime_ns == before
+    with pytest.raises(ValueError, match="holds a run of another description"):
+        finished(replace(config, steps=4000))
+
+
+def test_every_case_can_be_described_and_built() -> None:
+    study = InstantaneousStudy(seeds=(0,))
+    for case in study.cases:
+        for learner in study.learners:
+            (config,) = study.runs(case, learner)
+            assert config.calibrate
+            assert f"--seed {config.seed}" in replace(config, seed=7).command().replace("--seed 7", "--seed 0")
+    agent = build(replace(study.runs("point", "TRPO")[0], num_envs=2).settled())
+    assert isinstance(agent.quantifier, Projected)
+    assert isinstance(agent.quantifier.quantifier, FromMargin)
+    calibrated = agent.quantifier.quantifier.quantifier
+    assert isinstance(calibrated, Calibrated)
+    assert np.isfinite(calibrated.scale)
+    agent.envs.close()
+
+
+def test_a_schedule_of_phases() -> None:
+    config = RunConfig(constraint="schedule", schedule={"3": 0.1, "0": 0.5}, quantifier="known")
+    constraint = make_constraint(config)
+    assert isinstance(constraint, Schedule)
+    np.testing.assert_allclose(constraint.threshold(np.arange(6.0)[:, None]), [0.5] * 3 + [0.1] * 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"constraint": "schedule"}, "a schedule alone has one"),
+        ({"schedule": {"0": 0.5}}, "a schedule alone has one"),
+        ({"constraint": "schedule", "schedule": {"1": 0.5}}, "must begin at step 0"),
+        ({"constraint": "schedule", "schedule": {"a": 0.5}}, "must map steps to limits"),
+        ({"constraint": "schedule", "schedule": {"0": 0.5}, "limit": 1.0}, "a schedule has its own limits"),
+    ],
+)
+def test_a_wrong_schedule_is_named(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RunConfig(quantifier="known", **settings)
+
+
+def test_options_that_do_not_fit_are_named() -> None:
+    with pytest.raises(ValueError, match=r"does not take task_options=\{'colour': 'red'\}"):
+        build(RunConfig(task="safexp/PointGoalStatic-v0", task_options={"colour": "red"}).settled())
+    with pytest.raises(ValueError, match="need --calibrate"):
+        build(RunConfig(calibration_options={"near": 0.1}).settled())
+
+
+def test_the_command_prints_its_table(
+    study: InstantaneousStudy, table: list[dict[str, object]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert table
+    assert instantaneous.main(study, json_output=True) == 0
+    assert '"case": "point-schedule"' in capsys.readouterr().out

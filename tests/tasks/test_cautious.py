@@ -1,0 +1,66 @@
+"""The cautious controllers keep their limits, and what they log is what happened."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from safexp.tasks.cautious import drive, gentle, nearness
+from safexp.tasks.goal import SOFTNESS, GoalVectorEnv
+from safexp.tasks.knowledge import knowledge_of
+from safexp.tasks.layouts import STATIC
+
+
+@pytest.fixture(scope="module")
+def driven():
+    return drive(STATIC, "margin", 16, 40, np.random.default_rng(0))
+
+
+def test_the_driver_never_comes_near_and_sometimes_arrives(driven):
+    assert driven.log.margins.min() > 0.05
+    assert 1.0 < driven.returns.mean() < 2.9
+    assert len(driven.returns) >= 40
+
+
+def test_its_log_is_of_whole_transitions(driven):
+    log = driven.log
+    assert len(log.costs) == 40 * STATIC.steps
+    np.testing.assert_allclose(log.costs, 1 / (1 + np.exp(log.margins / SOFTNESS)), atol=1e-12)
+    first = log.episodes == 0
+    # The margin before a step is what the lidar tells: closeness is 1 - distance / 3, and readings add up to twice it.
+    before = 3 * (1 - log.observations[first, -16:].sum(axis=1) / 2) - STATIC.hazard_radius
+    np.testing.assert_allclose(before[1:], log.margins[first][:-1], atol=1e-9)
+    assert np.abs(log.actions).max() <= 1.0
+    assert np.all(np.diff(np.unique(log.episodes)) == 1)
+
+
+def test_the_projection_reads_distance_direction_and_velocity():
+    envs = GoalVectorEnv(200, layout="Static")
+    observations, _ = envs.reset(seed=0)
+    closeness, ahead, left, *velocity = (observations @ nearness(12, 16).T).T
+    np.testing.assert_allclose(3 * (1 - closeness / 2) - 0.7, envs.margins(), atol=1e-9)
+    offsets = np.einsum("nji,nj->ni", envs.physics.rotation[:, :2, :2], -envs.physics.position[:, :2])
+    bearing = np.arctan2(offsets[:, 1], offsets[:, 0])
+    wrong = np.angle(np.exp(1j * (np.arctan2(left, ahead) - bearing)))
+    assert np.abs(wrong).max() < np.radians(12)
+    np.testing.assert_array_equal(np.stack(velocity, axis=1), observations[:, 3:5])
+
+
+def test_only_tasks_with_one_hazard_tell_of_it():
+    told = knowledge_of(gym.make_vec("safexp/PointGoalStatic-v0", num_envs=1, cost="margin"))
+    assert told.projection.shape == (5, 44)
+    assert told.softness == SOFTNESS
+    assert knowledge_of(gym.make_vec("safexp/PointGoalStatic-v0", num_envs=1)).softness is None
+    for task in ("PointGoal1", "PointGoalMoving", "CarGoalStatic"):
+        assert knowledge_of(gym.make_vec(f"safexp/{task}-v0", num_envs=1)).log is None
+
+
+def test_a_gentle_robot_stays_well_below_its_limit():
+    moved = gentle("safexp/HalfCheetahVelocity-v0", None, 5, 60, np.random.default_rng(0))
+    assert moved.log.margins.min() > 1.0
+    assert moved.log.costs.max() == 0.0
+    np.testing.assert_array_equal(np.unique(moved.log.episodes), np.arange(5))
+    told = knowledge_of(gym.make_vec("safexp/HalfCheetahVelocity-v0", num_envs=1, limit=2.0))
+    assert told.log(np.random.default_rng(0)).margins.max() < 2.0 + 3.0
+    assert knowledge_of(gym.make_vec("safexp/HopperVelocity-v0", num_envs=1)).log is None

@@ -1,0 +1,94 @@
+"""Coverage is counted from predictions and true costs, before the quantifier learns, whatever the quantifier does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from stable_baselines3 import PPO
+
+import safexp
+from safexp import Each, Known, Unknown
+from safexp.coverage import MOST_ROWS, Coverage, measure, total
+from safexp.quantifiers import Transitions
+from safexp.tasks import planar_robot
+
+
+def data_of(costs):
+    costs = np.asarray(costs, dtype=float)
+    return Transitions(np.zeros((len(costs), 1)), np.zeros((len(costs), 1)), costs)
+
+
+def says(mean, width):
+    return Known(lambda states, actions: np.full(len(states), mean), width)
+
+
+def test_the_counts_of_a_few_transitions():
+    found = measure(says(0.5, 0.1), data_of([0.45, 0.55, 0.6, 0.61, 0.39, 0.0]), np.full(6, 0.6))
+    assert found == Coverage(rows=6, covered=3, exceeded=1, vacuous=0, near=3, near_covered=2)
+
+
+def test_a_width_that_says_nothing_covers_and_is_told_apart():
+    found = measure(Unknown(), data_of([0.1, 0.9]), np.full(2, 5.0))
+    assert found == Coverage(rows=2, covered=2, exceeded=0, vacuous=2, near=0, near_covered=0)
+
+
+def test_what_fails_covers_nothing():
+    class Fails(Unknown):
+        def __init__(self, how):
+            self.how = how
+
+        def predict(self, states, actions):
+            if self.how == "raises":
+                raise FloatingPointError("singular")
+            bad = np.full(actions.shape[:2], np.nan)
+            return (bad, bad + 1) if self.how == "nan" else (bad[:, :0], bad[:, :0])
+
+    for how in ("raises", "nan", "shape"):
+        found = measure(Fails(how), data_of([0.5, 0.5]), np.full(2, 0.5))
+        assert (found.covered, found.exceeded, found.near_covered) == (0, 2, 0)
+
+
+def test_several_costs_must_all_be_covered():
+    both = Each(says(0.5, 0.1), says(0.2, 0.1))
+    costs = np.array([[0.5, 0.2], [0.5, 0.4], [0.2, 0.2]])
+    found = measure(both, Transitions(np.zeros((3, 1)), np.zeros((3, 1)), costs), np.full((3, 2), 0.45))
+    assert (found.covered, found.exceeded, found.near) == (1, 1, 2)
+
+
+def test_long_epochs_are_sampled_evenly():
+    costs = np.where(np.arange(50_000) % 2 == 0, 0.5, 0.9)
+    found = measure(says(0.5, 0.1), data_of(np.repeat([0.5, 0.9], 25_000)), np.ones(50_000))
+    assert found.rows == MOST_ROWS
+    assert found.covered == pytest.approx(MOST_ROWS / 2, abs=2)
+    assert measure(says(0.5, 0.1), data_of(costs[:7]), np.ones(7)).rows == 7
+    assert total([found, found]).rows == 2 * MOST_ROWS
+    assert total([]) == Coverage()
+
+
+def test_an_agent_measures_before_it_learns():
+    class Honest(Known):
+        """Covers what it was taught, and nothing else."""
+
+        taught = 0
+
+        def update(self, data):
+            self.taught += 1
+            self.width = 1e-6
+
+    import gymnasium as gym
+
+    quantifier = Honest(lambda states, actions: planar_robot.cost_of(states, actions) - 0.01, 0.001)
+    agent = safexp.MASE(
+        gym.make_vec("safexp/PlanarRobot-v0", num_envs=4),
+        safexp.Budget(50.0),
+        quantifier,
+        PPO,
+        {"n_steps": 16, "batch_size": 32},
+        seed=0,
+    )
+    quantifier.width = 0.011
+    agent.learn(128)
+    first, second = agent.coverage[:2]
+    assert first.rows == second.rows == 64
+    assert first.covered == 64, "it was right before it was taught"
+    assert second.covered == 0, "and wrong from then on"
