@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
+
+import pytest
 
 from safexp.bench.quantifiers import EMPTY, measure
+from safexp.cli import main
 
 
 def test_one_row_for_each_quantifier_and_the_shield() -> None:
@@ -19,3 +23,11 @@ def test_one_row_for_each_quantifier_and_the_shield() -> None:
     assert all(0 <= row[name] <= 1 for row in rows[1:-1] for name in ("coverage", "certified", "false_safe"))
     assert rows[-1]["filter_p99_us"] >= rows[-1]["filter_p50_us"] > 0
     json.dumps(rows)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for module in ("safexp.bench.quantifiers", "safexp.bench.references"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, "gpytorch", None)
+    assert main(["bench", "quantifiers"]) == 2
+    assert "this measurement needs gpytorch: pip install gpytorch." in capsys.readouterr().err
