@@ -27,7 +27,7 @@ from safexp.signals import Array
 ROUND = 20
 """Gradient steps between two closed forms while a model is young."""
 
-WHOLE, YOUNG_WHOLE = 10, 2
+WHOLE, YOUNG_WHOLE = 20, 2
 """Every which step moves kernels, inducing inputs and roots, too."""
 
 WARM = 0.2
@@ -129,8 +129,8 @@ def train(
 ) -> tuple[DeepModel, HiddenLayers]:
     """A model of `values` (n,), less the prior's mean, at `pairs` (n, d); it starts from an old one if there is any.
 
-    Every step moves the linear means and the means of the hidden layers' q(v). Every tenth, and every second while the
-    model is young, moves the rest as well: kernels, inducing inputs and roots; covariances must then be factorised
+    Every step moves the linear means and the means of the hidden layers' q(v). Every twentieth, and every second while
+    the model is young, moves the rest as well: kernels, inducing inputs and roots; covariances must then be factorised
     anew. A model that is no longer young moves at a fifth of the learning rate.
 
     The output layer's q(v) and the noise are set to their optimum on the whole data set, every twenty steps while the
