@@ -40,6 +40,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/safexp bench tasks
 	$(BIN)/safexp bench learners
+	$(BIN)/safexp bench quantifiers
 
 clean:
 	rm -rf .venv runs dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -64,21 +65,24 @@ def tasks(
     return 0 if all(one.ok for one in found) else 1
 
 
-def bench(what: Annotated[Literal["tasks", "learners"], tyro.conf.Positional], /, json: bool = False) -> int:
+def bench(
+    what: Annotated[Literal["tasks", "learners", "quantifiers"], tyro.conf.Positional], /, json: bool = False
+) -> int:
     """Measure speed as ratios within one run.
 
     Args:
         what: `tasks`: steps per second of the Goal tasks beside the bare physics of the same model; `learners`: TRPO's
-            policy step beside sb3-contrib's, the critics' schedules, and steps per second of whole training.
+            policy step beside sb3-contrib's, the critics' schedules, and steps per second of whole training;
+            `quantifiers`: microseconds of an answer, beside gpytorch's, of a refit, and of a shield's decision.
         json: print JSON instead of a table.
     """
     from safexp.report.terminal import print_rows
 
-    if what == "tasks":
-        from safexp.bench import tasks as subject
-    else:
-        from safexp.bench import learners as subject  # type: ignore[no-redef]
-    print_rows(subject.measure(), json)
+    try:
+        rows = import_module(f"safexp.bench.{what}").measure()
+    except ModuleNotFoundError as error:
+        raise ValueError(f"this measurement needs {error.name}: pip install {error.name}.") from error
+    print_rows(rows, json)
     return 0
 
 

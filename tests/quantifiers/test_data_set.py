@@ -54,6 +54,14 @@ def test_steps_nearest_the_limit_stay():
     np.testing.assert_array_equal(np.sort(np.abs(data.rows.margins))[:100], nearest)
 
 
+def test_margins_may_be_missing_from_some():
+    data = DataSet(40, seed=0)
+    data.add(steps(100, margins=False, costly=0.0))
+    data.add(steps(6, seed=1, costly=0.0))
+    assert np.isfinite(data.rows.margins).sum() == 6
+    assert len(data) == 40
+
+
 def test_the_rest_is_an_even_sample_and_the_latest_update():
     data = DataSet(400, seed=0)
     for index in range(20):
@@ -85,7 +93,6 @@ def test_the_same_updates_keep_the_same_rows_also_after_a_break():
         ({"states": np.full((5, 3), np.nan)}, "transition 0 has states .*nan.*not finite"),
         ({"margins": np.array([0, 0, np.inf, 0, 0])}, "transition 2 has margins inf"),
         ({"states": np.zeros((5, 2))}, "states have 2 entries, but the quantifier has learned from 3"),
-        ({"margins": None}, "some transitions have margins and others have none"),
     ],
 )
 def test_what_cannot_be_learned_from_is_refused(change, message):

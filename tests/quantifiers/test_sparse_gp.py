@@ -9,9 +9,9 @@ import torch as th
 from gymnasium import spaces
 
 from safexp import Log, Shield, SparseGP
+from safexp.bench.references import SparseReference
 from safexp.quantifiers import Transitions, variational
-from safexp.quantifiers.sparse_gp import SparseModel
-from safexp.quantifiers.sparse_training import bound, train
+from safexp.quantifiers.sparse_training import slopes, train
 from safexp.quantifiers.variational import Layer
 
 SMALL = {"num_inducing": 16, "capacity": 200, "first_steps": 40, "steps": 10, "batch_size": 64}
@@ -23,33 +23,6 @@ def circle(count, seed=0):
     states, actions = rng.uniform(-2, 2, (count, 2)), rng.uniform(-1, 1, (count, 2))
     margins = np.linalg.norm(states + actions / 4, axis=1) - 1.0
     return Transitions(states, actions, (margins < 0).astype(float), margins)
-
-
-def jitter_of(model):
-    """What is added to the diagonal of the inducing points' covariance; gpytorch adds it to the data's as well."""
-    return 1e-6 * float(np.exp(model.log_variance))
-
-
-class Reference(gpytorch.models.ApproximateGP):
-    """gpytorch's own sparse GP with the parameters of ours."""
-
-    def __init__(self, model: SparseModel) -> None:
-        size = len(model.mean)
-        q = gpytorch.variational.CholeskyVariationalDistribution(size)
-        inducing = th.from_numpy(model.inducing)
-        strategy = gpytorch.variational.VariationalStrategy(self, inducing, q, jitter_val=jitter_of(model))
-        super().__init__(strategy)
-        self.mean_module = gpytorch.means.ZeroMean()
-        self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=inducing.shape[1]))
-        self.double()
-        self.covar_module.base_kernel.lengthscale = th.from_numpy(np.exp(model.log_lengthscales))
-        self.covar_module.outputscale = float(np.exp(model.log_variance))
-        q.variational_mean.data = th.from_numpy(model.mean)
-        q.chol_variational_covar.data = th.linalg.cholesky(th.from_numpy(model.covariance))
-        self.variational_strategy.variational_params_initialized.fill_(1)
-
-    def forward(self, x):
-        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
 @pytest.fixture(scope="module")
@@ -66,18 +39,39 @@ def standardised(model, data):
 
 def test_predictions_equal_gpytorchs(learned):
     model, queries = learned.model, circle(50, seed=1)
-    reference = Reference(model).eval()
+    reference = SparseReference(model).eval()
     with th.no_grad():
         expected = reference(standardised(model, queries))
     mean, width = learned.predict_target(queries.states, queries.actions[:, None])
-    deviation = np.sqrt(expected.variance.numpy() - jitter_of(model) + np.exp(model.log_noise))
+    deviation = np.sqrt(expected.variance.numpy() - reference.jitter + np.exp(model.log_noise))
     np.testing.assert_allclose(mean[:, 0], expected.mean.numpy(), atol=1e-6)
     np.testing.assert_allclose(width[:, 0], 2.5758293035 * deviation, rtol=1e-6)
 
 
+def bound(layer, log_noise, mean, root, x, y, total):
+    """The evidence lower bound per transition, put together from our parts of it."""
+    a = variational.whitened(layer, x[None])
+    f_mean, f_variance = variational.marginals(a, layer.log_variance, mean[None], root)
+    likelihood = variational.log_likelihood(y, f_mean[0], f_variance[0], log_noise).mean()
+    return likelihood - variational.divergence(mean[None], root) / total
+
+
+def test_slopes_equal_automatic_ones():
+    rng = np.random.default_rng(0)
+    x, y = th.from_numpy(rng.normal(size=(9, 3))), th.from_numpy(rng.normal(size=9))
+    parts = rng.normal(size=(1, 5, 3)), rng.normal(size=(1, 3)), np.array([0.7])
+    layer = Layer(*(th.from_numpy(part).requires_grad_() for part in parts))
+    mean, root = th.from_numpy(rng.normal(size=5)), th.from_numpy(np.tril(rng.normal(size=(5, 5))))
+    log_noise = th.tensor(-0.4, dtype=th.float64)
+    expected = th.autograd.grad(bound(layer, log_noise, mean, root[None], x, y, total=9), layer)
+    plain = Layer(*(part.detach() for part in layer))
+    for ours, automatic in zip(slopes(plain, log_noise, mean, root, x, y), expected, strict=True):
+        np.testing.assert_allclose(ours.numpy(), automatic.numpy(), rtol=1e-7, atol=1e-9)
+
+
 def test_the_bound_equals_gpytorchs(learned):
     model, data = learned.model, circle(30, seed=2)
-    reference = Reference(model).train()
+    reference = SparseReference(model).train()
     likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
     likelihood.noise = float(np.exp(model.log_noise))
     x, y = standardised(model, data), th.from_numpy(data.margins)
@@ -87,30 +81,32 @@ def test_the_bound_equals_gpytorchs(learned):
     )
     root = th.linalg.cholesky(th.from_numpy(model.covariance))[None]
     ours = bound(layer, th.tensor(float(model.log_noise)), th.from_numpy(model.mean), root, x, y, 300)
-    added = 0.5 * jitter_of(model) / np.exp(model.log_noise)
-    assert float(ours) == pytest.approx(float(expected.detach()) + added, rel=1e-7)
+    added = 0.5 * reference.jitter / np.exp(model.log_noise)
+    assert float(ours) == pytest.approx(float(expected.detach()) + added, rel=1e-5)
 
 
 def log_variance(model):
     return th.from_numpy(np.array(model.log_variance))[None]
 
 
-def test_the_closed_form_is_the_best_posterior():
+def test_the_closed_form_is_the_best_posterior_and_its_noise_the_best_noise():
     rng = np.random.default_rng(0)
-    a, y = th.from_numpy(rng.normal(size=(6, 40))) / 3, th.from_numpy(rng.normal(size=40))
-    log_noise, variance = th.tensor(-1.0, dtype=th.float64), th.zeros(1, dtype=th.float64) + 3.0
+    x, y = th.from_numpy(rng.normal(size=(40, 2))), th.from_numpy(rng.normal(size=40))
+    log_noise = th.tensor(-1.0, dtype=th.float64)
+    layer = Layer(x[:6][None], th.zeros(1, 2, dtype=th.float64), th.ones(1, dtype=th.float64))
+    best = variational.best_posterior(layer, x, y, log_noise)
 
-    def value(mean, root):
-        f_mean, f_variance = variational.marginals(a[None], variance, mean[None], root[None])
-        likelihood = variational.log_likelihood(y, f_mean[0], f_variance[0], log_noise).sum()
-        return likelihood - variational.divergence(mean[None], root[None])
+    def value(mean, root, log_noise):
+        return bound(layer, log_noise, mean, root[None], x, y, total=40)
 
-    mean, root = (part.requires_grad_() for part in variational.best_posterior(a, y, log_noise))
-    slopes = th.autograd.grad(value(mean, root), (mean, root))
-    assert max(float(slope.triu().abs().max()) for slope in slopes if slope.ndim == 2) < 1e-9
+    mean, root = best.mean.requires_grad_(), best.root.requires_grad_()
+    slopes = th.autograd.grad(value(mean, root, log_noise), (mean, root))
     assert float(slopes[0].abs().max()) < 1e-9
-    assert value(mean, root) > value(mean + 0.1, root) + 1e-3
-    assert value(mean, root) > value(mean, 1.1 * root) + 1e-3
+    assert float(slopes[1].triu().abs().max()) < 1e-9
+    assert value(mean, root, log_noise) > value(mean + 0.1, root, log_noise) + 1e-4
+    assert value(mean, root, log_noise) > value(mean, 1.1 * root, log_noise) + 1e-4
+    noise = best.log_noise.requires_grad_()
+    assert abs(float(th.autograd.grad(value(best.mean, best.root, noise), noise)[0])) < 1e-9
 
 
 def test_a_warm_start_begins_with_the_same_function_in_other_standards(learned):
@@ -207,7 +203,7 @@ def test_a_refit_that_fails_keeps_the_old_model_and_says_so(learned, caplog, mon
     gp = learned.with_delta(0.01)
     queries = np.zeros((1, 2)), np.zeros((1, 1, 2))
     before = gp.predict_target(*queries)
-    monkeypatch.setattr("safexp.quantifiers.sparse_training.whitened", lambda *_: 1 / 0)
+    monkeypatch.setattr("safexp.quantifiers.sparse_training.best_posterior", lambda *_: 1 / 0)
     gp.update(circle(50, seed=5))
     np.testing.assert_array_equal(before, gp.predict_target(*queries))
     assert "SparseGP could not be refitted and keeps the model that it had: ZeroDivisionError" in caplog.text

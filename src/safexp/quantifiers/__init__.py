@@ -2,8 +2,10 @@
 
 from safexp.quantifiers.base import Quantifier, Transitions
 from safexp.quantifiers.calibrated import Calibrated
+from safexp.quantifiers.deep_gp import DeepGP
 from safexp.quantifiers.each import Each
 from safexp.quantifiers.exact_gp import ExactGP
+from safexp.quantifiers.features import FeatureRegression
 from safexp.quantifiers.from_margin import FromMargin
 from safexp.quantifiers.glm import GLM
 from safexp.quantifiers.known import Known
@@ -17,8 +19,10 @@ __all__ = [
     "IDENTITY",
     "LOGISTIC",
     "Calibrated",
+    "DeepGP",
     "Each",
     "ExactGP",
+    "FeatureRegression",
     "FromMargin",
     "Known",
     "Link",

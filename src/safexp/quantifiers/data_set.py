@@ -19,7 +19,7 @@ class DataSet:
 
     - an even sample of the whole run (every transition draws a number; the largest ones stay),
     - costly steps, the latest updates' first,
-    - the steps with the smallest |margin|, where margins are given,
+    - the steps with the smallest |margin|, of those whose margins are given,
     - an even sample of the latest update.
 
     Places that a class cannot fill go to the even sample. The same updates in the same order keep the same rows.
@@ -51,7 +51,7 @@ class DataSet:
         draws = np.random.default_rng([self.seed, self.updates]).random(len(data.costs))
         arrivals = np.full(len(draws), self.updates, dtype=np.int64)
         if self.rows is not None:
-            data = Transitions(*(_joined(old, new) for old, new in zip(self.rows, data, strict=True)))  # type: ignore[arg-type]
+            data = _joined(self.rows, data)
             draws, arrivals = np.concatenate([self._draws, draws]), np.concatenate([self._arrivals, arrivals])
         kept = self._choose(data, draws, arrivals)
         self.rows = Transitions(*(None if part is None else part[kept] for part in data))  # type: ignore[arg-type]
@@ -72,7 +72,7 @@ class DataSet:
         take(share, np.argsort(-draws))
         take(share, latest_first[data.costs[latest_first] > 0])
         if data.margins is not None:
-            take(share, np.argsort(np.abs(data.margins), kind="stable"))
+            take(share, np.argsort(np.abs(data.margins), kind="stable")[: int(np.isfinite(data.margins).sum())])
         take(share, latest_first[arrivals[latest_first] == self.updates])
         take(self.capacity - int(kept.sum()), np.argsort(-draws))
         return np.flatnonzero(kept)
@@ -127,9 +127,14 @@ def check_alike(known: Transitions, data: Transitions) -> None:
         old, new = getattr(known, name).shape[1], getattr(data, name).shape[1]
         if old != new:
             raise ValueError(f"{name} have {new} entries, but the quantifier has learned from {old}.")
-    if (known.margins is None) != (data.margins is None):
-        raise ValueError("some transitions have margins and others have none: give them to all or to none.")
 
 
-def _joined(old: Array | None, new: Array | None) -> Array | None:
-    return None if old is None or new is None else np.concatenate([old, new])
+def _joined(old: Transitions, new: Transitions) -> Transitions:
+    """Both, with NaN for margins that only one of them has."""
+    margins = None
+    if old.margins is not None or new.margins is not None:
+        margins = np.concatenate(
+            [np.full(len(one.costs), np.nan) if one.margins is None else one.margins for one in (old, new)]
+        )
+    states, actions, costs = (np.concatenate(parts) for parts in zip(old[:3], new[:3], strict=True))
+    return Transitions(states, actions, costs, margins)

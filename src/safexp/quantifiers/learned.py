@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -84,19 +84,19 @@ def check_finite(owner: str, **arrays: Array) -> None:
             raise FloatingPointError(f"training {owner} ended with {name} that are not finite")
 
 
-def factor(matrix: Array) -> Array:
+def factor(matrix: Array, jitters: Sequence[float] = JITTERS) -> Array:
     """The lower Cholesky factor (n, n); raises `LinAlgError` after a try with every jitter."""
-    for jitter in JITTERS:
+    for jitter in jitters:
         try:
             return np.linalg.cholesky(matrix + jitter * np.diagonal(matrix).mean() * np.eye(len(matrix)))
         except np.linalg.LinAlgError:
             continue
-    raise singular(len(matrix))
+    raise singular(len(matrix), jitters)
 
 
-def singular(size: int) -> np.linalg.LinAlgError:
+def singular(size: int, jitters: Sequence[float]) -> np.linalg.LinAlgError:
     """What to raise where no jitter helped."""
     return np.linalg.LinAlgError(
-        f"a covariance of {size} points is not positive definite, even with {JITTERS[-1]} of its diagonal added: "
+        f"a covariance of {size} points is not positive definite, even with {jitters[-1]} of its diagonal added: "
         "inputs or lengthscales are not finite or out of all proportion."
     )

@@ -91,7 +91,7 @@ class SparseGP(Quantifier):
         capacity: int = 2048,
         steps: int = 20,
         first_steps: int = 200,
-        batch_size: int = 128,
+        batch_size: int = 64,
         learning_rate: float = 0.05,
         seed: int = 0,
     ) -> None:
@@ -153,6 +153,8 @@ class SparseGP(Quantifier):
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self._data.restore(state)
         parts = {name.removeprefix(MODEL): np.array(part) for name, part in state.items() if name.startswith(MODEL)}
+        for scalar in parts.keys() & {"log_variance", "log_noise"}:  # a file gives them back as arrays of one entry
+            parts[scalar] = parts[scalar].reshape(())
         self._fitted = _Fitted(SparseModel(**parts), self._data.num_states) if parts else None
 
     def with_delta(self, delta: float) -> Self:
@@ -215,6 +217,8 @@ class _Fitted:
 
     def _at_actions(self, actions: Array) -> Array:
         """The kernel's factor of these actions: (n, m, M), or (1, m, M) where all states share them."""
+        if actions.shape[1] == 1:  # a lone proposal must not displace the candidates
+            return self._of_actions(actions[:, 0])[:, None]
         shared = (actions == actions[:1]).all(axis=(0, 2))
         common = actions[0, shared]
         if self._remembered[0] != common.tobytes():

@@ -9,6 +9,7 @@ Inducing values u are whitened, u = L·v with L·Lᵀ = k(Z, Z), and q(v) = N(me
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch as th
@@ -34,20 +35,20 @@ def covariance(layer: Layer, x: Tensor, y: Tensor) -> Tensor:
     return th.exp((x @ y.mT - norms).clamp(max=0.0) + layer.log_variance[:, None, None])
 
 
-def factor(matrices: Tensor) -> Tensor:
-    """Lower Cholesky factors (G, M, M); raises `LinAlgError` after four tries with a growing diagonal."""
+def factor(matrices: Tensor, jitters: Sequence[float] = JITTERS) -> Tensor:
+    """Lower Cholesky factors (G, M, M); raises `LinAlgError` after a try with every jitter."""
     diagonal = matrices.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
     identity = th.eye(matrices.shape[-1], dtype=matrices.dtype)
-    for jitter in JITTERS:
+    for jitter in jitters:
         result, failed = th.linalg.cholesky_ex(matrices + jitter * diagonal * identity)
         if not failed.any() and bool(th.isfinite(result.sum())):
             return result
-    raise singular(matrices.shape[-1])
+    raise singular(matrices.shape[-1], jitters)
 
 
-def whitened(layer: Layer, x: Tensor) -> Tensor:
+def whitened(layer: Layer, x: Tensor, jitters: Sequence[float] = JITTERS) -> Tensor:
     """The coordinates a = L⁻¹k(Z, x) (G, M, n) of points x (G, n, d) or (1, n, d)."""
-    cholesky = factor(covariance(layer, layer.inducing, layer.inducing))
+    cholesky = factor(covariance(layer, layer.inducing, layer.inducing), jitters)
     return th.linalg.solve_triangular(cholesky, covariance(layer, layer.inducing, x), upper=False)
 
 
@@ -69,13 +70,28 @@ def divergence(mean: Tensor, root: Tensor) -> Tensor:
     return 0.5 * ((root * root).sum() + (mean * mean).sum() - mean.numel() - log_det)
 
 
-def best_posterior(a: Tensor, y: Tensor, log_noise: Tensor) -> tuple[Tensor, Tensor]:
-    """The q(v) that maximises the bound on the whole data: mean (M,) and a triangular root (M, M) of the covariance.
+class Best(NamedTuple):
+    """q(v)'s mean (M,) and a triangular root (M, M) of its covariance, and the noise that is best for that q(v)."""
+
+    mean: Tensor
+    root: Tensor
+    log_noise: Tensor
+
+
+def best_posterior(layer: Layer, x: Tensor, y: Tensor, log_noise: Tensor, jitters: Sequence[float] = JITTERS) -> Best:
+    """The q(v) of a lone process (G = 1) that maximises the bound on all data x (n, d), y (n,).
 
     With Gaussian noise the bound is quadratic in q(v) (Titsias 2009): covariance⁻¹ = I + a·aᵀ/noise and
-    mean = covariance·a·y/noise, for `whitened` a (M, n) and values y (n,).
+    mean = covariance·a·y/noise, for `whitened` a (M, n). The noise returned is the mean of (y − f)² under q(f).
     """
-    noise, identity = th.exp(log_noise), th.eye(len(a), dtype=a.dtype)
-    cholesky = th.linalg.cholesky(identity + a @ a.mT / noise)  # at least the identity: needs no jitter
-    root = th.linalg.solve_triangular(cholesky, identity, upper=False).mT
-    return root @ (root.mT @ (a @ y / noise)), root
+    noise, identity = th.exp(log_noise), th.eye(layer.inducing.shape[1], dtype=x.dtype)
+    cholesky = factor(covariance(layer, layer.inducing, layer.inducing), jitters)[0]
+    inverse = th.linalg.solve_triangular(cholesky, identity, upper=False)  # for many points quicker than a solve
+    a = inverse @ covariance(layer, layer.inducing, x[None])[0]
+    gram, product = a @ a.mT, a @ y
+    # At least the identity, so that it needs no jitter.
+    root = th.linalg.solve_triangular(th.linalg.cholesky(identity + gram / noise), identity, upper=False).mT
+    mean = root @ (root.mT @ (product / noise))
+    errors = ((y - mean @ a) ** 2).sum()
+    variances = len(y) * th.exp(layer.log_variance[0]) - gram.trace() + (gram * (root @ root.mT)).sum()
+    return Best(mean, root, ((errors + variances) / len(y)).log())

@@ -22,7 +22,18 @@ from safexp.constraints import Budget, Constraint, Instantaneous, Margin, Schedu
 from safexp.learners import build_policy, find_learner
 from safexp.mase import MASE
 from safexp.penalty import Penalty
-from safexp.quantifiers import Calibrated, ExactGP, FromMargin, Known, Projected, Quantifier, SparseGP, Unknown
+from safexp.quantifiers import (
+    Calibrated,
+    DeepGP,
+    ExactGP,
+    FeatureRegression,
+    FromMargin,
+    Known,
+    Projected,
+    Quantifier,
+    SparseGP,
+    Unknown,
+)
 from safexp.shield import Log
 from safexp.signals import Array
 from safexp.studies.config import RunConfig
@@ -33,7 +44,7 @@ from safexp.wrappers.guard import Guard
 from safexp.wrappers.recorded import Recorded, Recording
 from safexp.wrappers.saute import Saute
 
-PROMISING_NOTHING = MappingProxyType({"sparse-gp": SparseGP})
+LEARNED = MappingProxyType({"sparse-gp": SparseGP, "deep-gp": DeepGP, "features": FeatureRegression})
 """The learned quantifiers that need no knowledge of the task."""
 
 
@@ -125,7 +136,7 @@ def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowle
     """The quantifier that a description names, with what the task can tell."""
     if config.quantifier == "exact-gp":
         return ExactGP(**check_settings(ExactGP, {**knowledge.exact_gp, **config.quantifier_options}))
-    if config.quantifier in PROMISING_NOTHING:
+    if config.quantifier in LEARNED:
         return make_learned(config)
     if config.quantifier_options:
         raise ValueError(f"quantifier_options={config.quantifier_options!r}: {config.quantifier!r} takes none.")
@@ -152,16 +163,17 @@ def wrapped(config: RunConfig, quantifier: Quantifier, knowledge: Knowledge) -> 
         quantifier = Calibrated(quantifier, **check_settings(Calibrated, dict(config.calibration_options)))
     elif config.calibration_options:
         raise ValueError(f"calibration_options={dict(config.calibration_options)} need --calibrate.")
-    if config.quantifier not in PROMISING_NOTHING:
+    if config.quantifier not in LEARNED:
         return quantifier
-    if knowledge.softness is not None and config.constraint != "margin":
+    of_cost = config.constraint != "margin" and config.quantifier_options.get("target", "cost") == "cost"
+    if knowledge.softness is not None and of_cost:
         quantifier = FromMargin(quantifier, knowledge.softness)
     return quantifier if knowledge.projection is None else Projected(quantifier, knowledge.projection)
 
 
 def make_learned(config: RunConfig) -> Quantifier:
     """A quantifier that learns, with the run's seed if it is given none."""
-    kind = PROMISING_NOTHING[config.quantifier]
+    kind = LEARNED[config.quantifier]
     settings = {"seed": config.seed, **config.quantifier_options}
     if config.constraint == "margin" and settings.get("target") == "margin":
         raise ValueError(

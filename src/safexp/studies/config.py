@@ -21,7 +21,7 @@ OWN_LEARNERS = MappingProxyType({"trpo": "TRPO", "trpo-lagrangian": "TRPOLagrang
 """The methods that are learners themselves; the others are put around one."""
 
 ConstraintName = Literal["budget", "instantaneous", "schedule", "margin"]
-QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp"]
+QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp", "features"]
 
 
 def _parse_options(text: str) -> dict[str, Any]:
@@ -64,8 +64,9 @@ class RunConfig:
         discount: of the sum that a budget bounds; 1 adds costs up plainly.
         cost_max: the largest cost that the task can give; of a margin, the largest that is told from larger ones.
         quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task tells its cost
-            function), or learned, from safe transitions if the task provides some: `exact-gp` (with a bound that holds
-            if the task's settings do) or `sparse-gp` (quick; promises nothing by itself).
+            function), or learned, from safe transitions if the task provides some: `exact-gp` (its bound holds if the
+            task's settings do), `sparse-gp` (quick; promises nothing by itself), `deep-gp` (the paper's; likewise) or
+            `features` (linear in random or learned features).
         quantifier_options: settings of the quantifier, over those that the task recommends; with {"target": "margin"}
             a learned one models the task's signed margin instead of its cost.
         calibrate: scale the quantifier's widths on held-out episodes, and watch its misses (`safexp.Calibrated`).
