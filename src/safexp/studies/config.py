@@ -20,7 +20,7 @@ Method = Literal["mase", "bare", "trpo", "trpo-lagrangian", "cpo", "saute", "ear
 OWN_LEARNERS = MappingProxyType({"trpo": "TRPO", "trpo-lagrangian": "TRPOLagrangian", "cpo": "CPO"})
 """The methods that are learners themselves; the others are put around one."""
 
-ConstraintName = Literal["budget", "instantaneous", "schedule", "margin"]
+ConstraintName = Literal["budget", "instantaneous", "margin", "schedule"]
 QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp", "features"]
 
 
