@@ -70,6 +70,59 @@ def stepping(table: Table, num_envs: int = 32, steps: int = 200) -> None:
         table.add_row(name, f"{1e6 * seconds / steps / num_envs:.1f} µs a step", f"{seconds / base:.2f} × the first")
 
 
+class Everything(safexp.Shield):
+    """The shield that asks about all candidates of every next state."""
+
+    def glance(self, observations, thresholds, last_safe=None):
+        return self.outlook(observations, thresholds, last_safe)
+
+
+def staging(table: Table, num_envs: int = 64, steps: int = 100) -> None:
+    """A guarded step that asks about few candidates first, beside one that asks about all."""
+    actions = np.random.default_rng(0).uniform(-1, 1, (steps, num_envs, 2)).astype(np.float32)
+    log = planar_robot.cautious_log(30, np.random.default_rng(0))
+
+    def run(kind):
+        venv = as_vec_env(gym.make_vec("safexp/PlanarRobot-v0", num_envs=num_envs))
+        gp = safexp.ExactGP([0.3, 0.3, 3, 3, 6, 6], norm_bound=1.5, novelty=3e-3)
+        guard = Guard(venv, safexp.Instantaneous(0.3), kind(gp, venv.observation_space, venv.action_space), Penalty())
+        guard.shield.fit(log)
+        guard.seed(0)
+        guard.reset()
+        return lambda: [guard.step(row) for row in actions]
+
+    whole, staged = best(run(Everything)), best(run(safexp.Shield))
+    table.add_row(f"guarded step of {num_envs}, ExactGP, all candidates", f"{1e3 * whole / steps:.1f} ms", "")
+    table.add_row(
+        f"guarded step of {num_envs}, ExactGP, in stages", f"{1e3 * staged / steps:.1f} ms", f"{whole / staged:.1f} ×"
+    )
+
+
+class Slow(safexp.Unknown):
+    """Takes 90 µs and certifies everything."""
+
+    def predict(self, states, actions):
+        end = time.perf_counter() + 90e-6
+        answer = np.full(actions.shape[:2], 0.1), np.full(actions.shape[:2], 0.05)
+        while time.perf_counter() < end:
+            pass
+        return answer
+
+
+def filtering(table: Table, calls: int = 3000) -> None:
+    """`Shield.filter` on one state of 60 numbers with a quantifier of 90 µs."""
+    box = gym.spaces.Box(-1.0, 1.0, (60,), np.float64)
+    shield = safexp.Shield(Slow(), box, gym.spaces.Box(-1.0, 1.0, (2,), np.float32))
+    rng = np.random.default_rng(0)
+    states, actions = rng.uniform(-1, 1, (calls, 60)), rng.uniform(-1, 1, (calls, 2)).astype(np.float32)
+    times = [
+        _timed(lambda s=state, a=action: shield.filter(s, a, 0.5))
+        for state, action in zip(states, actions, strict=True)
+    ]
+    median, slow = np.percentile(np.array(times) * 1e6, [50, 90])
+    table.add_row("Shield.filter, quantifier of 90 µs", f"{median:.0f} µs (median)", f"90 % below {slow:.0f} µs")
+
+
 def training(table: Table, steps: int = 8192) -> None:
     """A whole epoch of PPO with and without MASE, on the same number of steps."""
 
@@ -108,6 +161,8 @@ def main() -> None:
     torch.set_num_threads(1)
     table = Table("what", "measured", "ratio", title="the cost of safety (ratios within this run)")
     stepping(table)
+    staging(table)
+    filtering(table)
     training(table)
     gaussian_process(table)
     Console().print(table)

@@ -96,7 +96,7 @@ def test_many_small_updates_equal_one_large():
     extra = steps(45, seed=1)
     one.update(extra)
     for k in range(0, 45, 5):
-        many.update(Transitions(*(part[k : k + 5] for part in extra)))
+        many.update(Transitions(*(None if part is None else part[k : k + 5] for part in extra)))
     queries = np.zeros((1, 2)), np.linspace(-1, 1, 6).reshape(1, 3, 2)
     np.testing.assert_allclose(one.predict_target(*queries), many.predict_target(*queries), atol=1e-8)
 

@@ -166,13 +166,14 @@ def wrapped(config: RunConfig, quantifier: Quantifier, knowledge: Knowledge) -> 
         raise ValueError(f"calibration_options={dict(config.calibration_options)} need --calibrate.")
     if config.quantifier not in LEARNED:
         return quantifier
-    if knowledge.softness is not None and config.constraint != "margin":
+    of_cost = config.constraint != "margin" and config.quantifier_options.get("target", "cost") == "cost"
+    if knowledge.softness is not None and of_cost:
         quantifier = FromMargin(quantifier, knowledge.softness)
     return quantifier if knowledge.projection is None else Projected(quantifier, knowledge.projection)
 
 
 def make_learned(config: RunConfig) -> Quantifier:
-    """A quantifier that learns without knowing anything, with the run's seed if it is given none."""
+    """A quantifier that learns, with the run's seed if it is given none."""
     kind = LEARNED[config.quantifier]
     settings = {"seed": config.seed, **config.quantifier_options}
     if config.constraint == "margin" and settings.get("target") == "margin":

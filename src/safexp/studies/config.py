@@ -29,7 +29,7 @@ METHOD_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """What can be set of a method that is put around a learner: arguments of MASE, Saute and EarlyTermination."""
 
-ConstraintName = Literal["budget", "instantaneous", "schedule", "margin"]
+ConstraintName = Literal["budget", "instantaneous", "margin", "schedule"]
 QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp", "features"]
 
 
@@ -74,9 +74,9 @@ class RunConfig:
         discount: of the sum that a budget bounds; 1 adds costs up plainly.
         cost_max: the largest cost that the task can give; of a margin, the largest that is told from larger ones.
         quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task tells its cost
-            function), or learned, from safe transitions if the task provides some: `exact-gp` (with a bound that holds
-            if the task's settings do), `sparse-gp` (quick; promises nothing by itself), `deep-gp` (the paper's;
-            likewise) or `features` (linear in random or learned features).
+            function), or learned, from safe transitions if the task provides some: `exact-gp` (its bound holds if the
+            task's settings do), `sparse-gp` (quick; promises nothing by itself), `deep-gp` (the paper's; likewise) or
+            `features` (linear in random or learned features).
         quantifier_options: settings of the quantifier, over those that the task recommends; with {"target": "margin"}
             a learned one models the task's signed margin instead of its cost.
         calibrate: scale the quantifier's widths on held-out episodes, and watch its misses (`safexp.Calibrated`).
