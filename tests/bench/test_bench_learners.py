@@ -13,7 +13,9 @@ def test_one_row_for_each_measurement() -> None:
         *["policy step"] * 4,
         *["critic"] * 2,
         *["training TRPO"] * 2,
+        "TRPO",
+        "MASE with Unknown",
     ]
     assert all(row["milliseconds"] > 0 for row in rows)
-    assert all(row["steps_per_cpu_second"] > 0 for row in rows[-2:])
+    assert all(row["steps_per_cpu_second"] > 0 for row in rows[-4:])
     json.dumps(rows)

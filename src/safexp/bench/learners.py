@@ -48,6 +48,7 @@ def measure(batch: int = 10_000, rounds: int = 10, train_steps: int = 100_000) -
             *_policy_steps(batch, rounds),
             *_critics(batch, max(rounds // 3, 1)),
             *(_training(task, train_steps) for task in (STATIC, GOAL1)),
+            *_shielded(max(rounds // 2, 1), train_steps // 5),
         ]
     finally:
         th.set_num_threads(threads)
@@ -139,6 +140,30 @@ def _training(task: str, steps: int) -> dict[str, Any]:
         "steps_per_cpu_second": round(model.num_timesteps / seconds),
         "quality": round(float(np.mean(returns)), 3) if returns else None,
     }
+
+
+def _shielded(rounds: int, steps: int) -> list[dict[str, Any]]:
+    """What a shield that has no model costs: TRPO recorded, and under MASE with `Unknown`, in turns."""
+    from safexp.studies.build import build
+    from safexp.studies.config import RunConfig
+
+    settings: dict[str, Any] = {"task": STATIC, "limit": 20.0, "num_envs": 50, "learner_options": {"n_steps": 200}}
+    configs = (RunConfig(method="trpo", **settings), RunConfig(method="mase", learner="TRPO", **settings))
+    agents = [build(config.settled()) for config in configs]
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        for agent, taken in zip(agents, times, strict=True):
+            taken.append(_seconds(lambda agent=agent: agent.learn(steps)))  # type: ignore[misc]
+    return [
+        {
+            "what": f"{name}, {steps:,} steps",
+            "milliseconds": round(1e3 * min(taken), 1),
+            "ratio": round(min(times[0]) / min(taken), 2),
+            "steps_per_cpu_second": round(steps / min(taken)),
+            "quality": None,
+        }
+        for name, taken in zip(("TRPO, recorded", "MASE with Unknown"), times, strict=True)
+    ]
 
 
 def _envs(task: str) -> Any:
