@@ -45,14 +45,10 @@ class VelocityLimit(gym.Wrapper[Any, Any, Any, Any]):
     """Adds `info["cost"]`, 1 where the velocity exceeds the limit, and `info["margin"]`, limit − velocity."""
 
     def __init__(
-        self,
-        env: gym.Env[Any, Any],
-        limit: float,
-        in_plane: bool,
-        knowledge: Knowledge = Knowledge(),  # noqa: B008
+        self, env: gym.Env[Any, Any], limit: float, in_plane: bool, knowledge: Knowledge | None = None
     ) -> None:
         super().__init__(env)
-        self.knowledge = knowledge
+        self.knowledge = knowledge or Knowledge()
         self.limit = limit
         self.in_plane = in_plane
 
