@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 DEMO := $(BIN)/safexp train --task safexp/PointGoalStatic-v0 --budget 20 --learner TRPO --num-envs 50 --steps 400000 \
-	--learner-options '{"n_steps": 80, "batch_size": 500, "gae_lambda": 0.97}'
+	--penalty 2 --learner-options '{"n_steps": 100, "target_kl": 0.02}'
 
 demo: $(READY)
 	@rm -rf runs/demo
