@@ -76,7 +76,16 @@ def test_speed_is_measured(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
 
 def test_ctrl_c_says_what_is_on_disk(tmp_path: Path) -> None:
     command = [Path(sys.executable).with_name("safexp"), "train", "--steps", "10000000", "--out", "a"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # tests in the background inherit its being ignored
+    )
     metrics = tmp_path / "a" / "metrics.jsonl"
     deadline = time.monotonic() + 100
     while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
