@@ -8,12 +8,12 @@ from typing import Any, Self
 import torch as th
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
-from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import MaybeCallback
 
 from safexp import checkpoint
 from safexp.episodes import Episode
 from safexp.learners import build_policy, describe_policy, find_learner, learner_settings, name_of
+from safexp.learners.epochs import EndOfEpoch
 from safexp.vector import NoEnvironments
 from safexp.wrappers.recorded import Recording
 
@@ -50,11 +50,15 @@ class Baseline:
 
     def learn(self, total_timesteps: int, callback: MaybeCallback = None) -> Self:
         """Train for (at least) this many further environment steps."""
-        callbacks: list[BaseCallback] = [CountEpochs(self)]
+        callbacks: list[BaseCallback] = [EndOfEpoch(self)]
         if callback is not None:
             callbacks.append(self.learner._init_callback(callback))
         self.learner.learn(total_timesteps, CallbackList(callbacks), reset_num_timesteps=False)
         return self
+
+    def end_epoch(self) -> None:
+        """Count an epoch."""
+        self.epochs += 1
 
     def save(self, path: str | Path) -> None:
         """Write the policy to one file, for use."""
@@ -78,27 +82,3 @@ class Baseline:
         learner = kind(env=envs, **learner_settings(kind, envs, build_policy(document["policy"], {}), None))
         learner.policy.load_state_dict({name: th.as_tensor(part) for name, part in arrays.items()})
         return learner
-
-
-class CountEpochs(BaseCallback):
-    """An epoch is over when the learner starts its next rollout, or stops."""
-
-    def __init__(self, agent: Baseline) -> None:
-        super().__init__()
-        self.agent = agent
-        self._last_step = 0
-
-    def _on_training_start(self) -> None:
-        self._last_step = self.model.num_timesteps
-
-    def _on_rollout_start(self) -> None:
-        steps = self.model.num_timesteps - self._last_step
-        if steps >= (1 if isinstance(self.model, OnPolicyAlgorithm) else self.agent.epoch_steps):
-            self.agent.epochs += 1
-            self._last_step = self.model.num_timesteps
-
-    def _on_training_end(self) -> None:
-        self.agent.epochs += 1
-
-    def _on_step(self) -> bool:
-        return True

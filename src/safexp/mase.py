@@ -12,7 +12,7 @@
     10     else:
     11       append the transition ...................................... the learner's buffer
     14   optimise π by an unconstrained RL algorithm .................... learner.train
-    15   update the quantifier Γ and rewrite the stored penalties ....... EndOfEpoch, below
+    15   update the quantifier Γ and rewrite the stored penalties ....... end_epoch, below
 
 Lines 2-14 run inside `learner.learn`: the learner steps what it takes for ordinary environments. An epoch (line 1) is
 one rollout of an on-policy learner, or `epoch_steps` steps of an off-policy one.
@@ -31,7 +31,6 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3 import DQN
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
-from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import MaybeCallback
 
 from safexp import checkpoint
@@ -40,6 +39,7 @@ from safexp.constraints import AllOf, Constraint
 from safexp.coverage import Coverage, measure
 from safexp.episodes import Episode
 from safexp.learners import build_policy, describe_policy, find_learner, make_learner, name_of
+from safexp.learners.epochs import EndOfEpoch
 from safexp.penalty import Penalty
 from safexp.progress import ProgressBar
 from safexp.quantifiers import Each, Quantifier
@@ -274,27 +274,3 @@ class MASE:
         tensor, _ = self.learner.policy.obs_to_tensor(observations)
         with th.no_grad():
             return self.learner.q_net(tensor).cpu().numpy().astype(np.float64)
-
-
-class EndOfEpoch(BaseCallback):
-    """Calls line 15 when the learner starts its next rollout, which is after it has been optimised (line 14)."""
-
-    def __init__(self, agent: MASE) -> None:
-        super().__init__()
-        self.agent = agent
-        self._last_step = 0
-
-    def _on_training_start(self) -> None:
-        self._last_step = self.model.num_timesteps
-
-    def _on_rollout_start(self) -> None:
-        steps = self.model.num_timesteps - self._last_step
-        if steps >= (1 if isinstance(self.model, OnPolicyAlgorithm) else self.agent.epoch_steps):
-            self.agent.end_epoch()
-            self._last_step = self.model.num_timesteps
-
-    def _on_training_end(self) -> None:
-        self.agent.end_epoch()
-
-    def _on_step(self) -> bool:
-        return True
