@@ -5,7 +5,7 @@
     3      take a safe action a = π(s) within A⁺ ........................ Guard.step_async
     4      receive reward, cost and next state .......................... Guard.step_wait
     5      update the threshold b ....................................... Constraint.update
-    6      if the next state has no safe action: ........................ Shield.outlook
+    6      if the next state has no safe action: ......................... Shield.glance
     7        the reward becomes −c / min width .......................... Penalty
     8        append the transition ...................................... the learner's buffer
     9        stop the episode ........................................... Guard._restart
