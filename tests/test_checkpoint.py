@@ -106,7 +106,7 @@ def test_foreign_files_are_refused(tmp_path):
     with pytest.raises(CheckpointError, match="corrupt or of another kind"):
         checkpoint.read(path)
     save_file({"x": np.zeros(2)}, path)
-    with pytest.raises(CheckpointError, match="not a safexp agent of this version"):
+    with pytest.raises(CheckpointError, match="not one of this version of safexp"):
         checkpoint.read(path)
     with pytest.raises(CheckpointError, match="is not a file"):
         checkpoint.read(tmp_path / "nowhere")

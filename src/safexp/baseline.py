@@ -38,7 +38,7 @@ class Baseline:
         epoch_steps: int = 1000,
     ) -> None:
         self.envs = envs
-        self.epochs = 0
+        self.epochs = self.epoch_began = 0
         self.epoch_steps = epoch_steps
         self.learner_options = dict(learner_options or {})
         self.learner = learner(env=envs, **learner_settings(learner, envs, self.learner_options, seed))

@@ -35,24 +35,24 @@ class CheckpointError(ValueError):
     """A file that cannot be used, and why."""
 
 
-def write(path: Path, document: Document, arrays: Arrays) -> None:
+def write(path: Path, document: Document, arrays: Arrays, form: str = FORMAT) -> None:
     """Write a file whole or not at all."""
-    header = {"format": FORMAT, "document": json.dumps(document)}
+    header = {"format": form, "document": json.dumps(document)}
     write_bytes(path, save({name: np.ascontiguousarray(part) for name, part in arrays.items()}, header))
 
 
-def read(path: Path) -> tuple[Document, Arrays]:
-    """What `write` wrote; raises `CheckpointError` for any other file."""
+def read(path: Path, form: str = FORMAT) -> tuple[Document, Arrays]:
+    """What `write` wrote in this format; raises `CheckpointError` for any other file."""
     if not path.is_file():
         raise CheckpointError(f"{path} is not a file.")
     try:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
-            if header.get("format") != FORMAT:
+            if header.get("format") != form:
                 found = header.get("format", "none")
                 raise CheckpointError(
-                    f"{path} is a safetensors file but not a safexp agent of this version (its format: {found!r}, "
-                    f"expected {FORMAT!r})."
+                    f"{path} is a safetensors file but not one of this version of safexp (its format: {found!r}, "
+                    f"expected {form!r})."
                 )
             document = json.loads(header["document"])
             return document, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -60,8 +60,8 @@ def read(path: Path) -> tuple[Document, Arrays]:
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(
-            f"{path} cannot be read as a safexp agent ({error}): it is corrupt or of another kind; "
-            "write it again with agent.save."
+            f"{path} cannot be read as a {form.removesuffix(' 1')} ({error}): it is corrupt or of another kind; "
+            "write it again."
         ) from error
 
 

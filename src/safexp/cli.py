@@ -19,15 +19,20 @@ from safexp.tasks import catalogue
 # Everything that needs torch, plotly or scipy is imported by the command that uses it: help must appear at once.
 
 
-def train(config: Annotated[RunConfig, tyro.conf.arg(name="")]) -> int:
-    """Train a policy on a task and write a run folder."""
+def train(config: Annotated[RunConfig, tyro.conf.arg(name="")], resume: bool = False) -> int:
+    """Train a policy on a task and write a run folder.
+
+    Args:
+        config: the run.
+        resume: go on with a run of the same description that was interrupted, from its last checkpoint.
+    """
     here = str(Path.cwd())
     if here not in sys.path:  # so that --task my_package:MyEnv-v0 finds a package that lies here
         sys.path.append(here)
     from safexp.studies.run import run
 
     try:
-        folder = run(config, progress_bar=True)
+        folder = run(config, progress_bar=True, resume=resume)
     except KeyboardInterrupt:
         print(f"interrupted. {on_disk(config.folder)}", file=sys.stderr)
         return 130
@@ -145,8 +150,8 @@ def on_disk(folder: Path) -> str:
     except RunFolderError:
         return "Nothing was written."
     return (
-        f"{run.path} holds the {len(run.metrics)} epochs and {len(run.episodes)} episodes that were finished, and no "
-        "agent; `safexp report` can read it."
+        f"{run.path} holds the {len(run.metrics)} epochs and {len(run.episodes)} episodes that were finished; the same "
+        "command with --resume goes on, and `safexp report` can read it."
     )
 
 

@@ -49,6 +49,8 @@ class Recorder:
     A `witness`, if there is one, can keep what else it sees.
     """
 
+    transient = ("episodes", "witness")  # a run's folder has them in files of their own
+
     def __init__(self, constraint: Constraint, num_envs: int) -> None:
         self.episodes: list[Episode] = []
         self.witness: Witness | None = None

@@ -120,7 +120,7 @@ class MASE:
             shield.fit(seed_data._replace(costs=costs))
         self.guard = Guard(venv, constraint, shield, penalty, shielding, show_threshold)
         self.epoch_steps = epoch_steps
-        self.epochs = 0
+        self.epochs = self.epoch_began = 0
         self.coverage: list[Coverage] = []
         self.rewriting = rewriting
         self.learner_options = dict(learner_options or {})

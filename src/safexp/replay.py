@@ -26,6 +26,7 @@ class StopHistory:
 
     def __init__(self, size: int, guard: Guard) -> None:
         self.guard = guard
+        self.filled = 0
         shape = (size, guard.num_envs)
         space = guard.action_space
         self.executed = np.zeros((*shape, *(space.shape or ())), dtype=space.dtype)
@@ -36,6 +37,7 @@ class StopHistory:
     def remember(self, position: int) -> NDArray[Any]:
         """Note the guard's last step; returns the executed actions as SB3 stores them, boxes scaled to [−1, 1]."""
         last, space = self.guard.last, self.guard.action_space
+        self.filled = max(self.filled, position + 1)
         self.executed[position] = last.executed
         self.rewards[position] = last.rewards
         self.thresholds[position] = last.next_thresholds

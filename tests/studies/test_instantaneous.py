@@ -1,3 +1,6 @@
+import contextlib
+import io
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +12,7 @@ from safexp.studies import instantaneous
 from safexp.studies.build import build, make_constraint
 from safexp.studies.config import RunConfig
 from safexp.studies.folder import read
-from safexp.studies.instantaneous import InstantaneousStudy, finished, table_of
+from safexp.studies.instantaneous import InstantaneousStudy
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +22,10 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> InstantaneousStudy:
 
 @pytest.fixture(scope="module")
 def table(study: InstantaneousStudy) -> list[dict[str, object]]:
-    return table_of(study)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert instantaneous.main(study, json_output=True) == 0
+    return list(json.loads(printed.getvalue()))
 
 
 def test_a_row_tells_of_safety_return_and_coverage(table: list[dict[str, object]], study: InstantaneousStudy) -> None:
@@ -40,15 +46,15 @@ def test_the_run_records_its_coverage(table: list[dict[str, object]], study: Ins
 
 
 def test_a_finished_run_is_not_made_again_and_another_is_not_taken_for_it(
-    table: list[dict[str, object]], study: InstantaneousStudy
+    table: list[dict[str, object]], study: InstantaneousStudy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert table
     (config,) = study.runs("point-schedule", "TRPO")
     before = (config.folder / "episodes.csv").stat().st_mtime_ns
-    assert finished(config).path == config.folder
+    assert instantaneous.main(study, json_output=True) == 0
+    assert json.loads(capsys.readouterr().out) == table
     assert (config.folder / "episodes.csv").stat().st_mtime_ns == before
-    with pytest.raises(ValueError, match="holds a run of another description"):
-        finished(replace(config, steps=4000))
+    assert instantaneous.main(replace(study, steps=4000)) == 1
+    assert "holds a run of another description" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_every_case_can_be_described_and_built() -> None:
@@ -94,11 +100,3 @@ def test_options_that_do_not_fit_are_named() -> None:
         build(RunConfig(task="safexp/PointGoalStatic-v0", task_options={"colour": "red"}).settled())
     with pytest.raises(ValueError, match="need --calibrate"):
         build(RunConfig(calibration_options={"near": 0.1}).settled())
-
-
-def test_the_command_prints_its_table(
-    study: InstantaneousStudy, table: list[dict[str, object]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert table
-    assert instantaneous.main(study, json_output=True) == 0
-    assert '"case": "point-schedule"' in capsys.readouterr().out

@@ -1,11 +1,19 @@
-"""Many runs: what is finished is kept, what is not is done again, and what fails does not stop the others."""
+"""Many runs: what is finished is kept, what is not goes on, and what fails or is killed does not stop the others."""
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
+from rich.console import Console
 
+from safexp.report.watch import Watch
 from safexp.studies import folder as run_folder
 from safexp.studies.config import RunConfig
 from safexp.studies.evaluate import evaluate
@@ -26,11 +34,11 @@ def test_every_run_has_its_outcome_in_the_order_given(tmp_path):
         tiny(tmp_path / "too", seed=1),
     ]
     seen = []
-    outcomes = sweep(configs, workers=2, done=seen.append)
+    outcomes = sweep(configs, workers=2, tell=seen.append)
     assert [outcome.folder.name for outcome in outcomes] == ["good", "bad", "too"]
     assert "unknown task 'safexp/Nowhere-v0'" in outcomes[1].problem
     assert outcomes[0].problem is outcomes[2].problem is None
-    assert sorted(seen) == sorted(outcomes)
+    assert sorted(outcome for outcome in seen if outcome) == sorted(outcomes)
     assert run_folder.read(tmp_path / "too").status == "finished"
 
 
@@ -45,6 +53,96 @@ def test_a_finished_run_is_kept_and_an_unfinished_one_done_again(tmp_path):
     (config.folder / run_folder.EPISODES).write_bytes(episodes[: len(episodes) // 2])
     assert run_one(config).problem is None
     assert (config.folder / run_folder.EPISODES).read_bytes() == episodes
+
+
+def long(folder, **options):
+    """A run of some seconds, with a checkpoint after every one of its many epochs."""
+    return tiny(folder, **{"steps": 16_000, **options})
+
+
+def wait_for(condition):
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise TimeoutError
+
+
+def test_a_killed_worker_is_replaced_and_the_run_ends_the_same(tmp_path):
+    whole, killed = long(tmp_path / "whole", method="bare"), long(tmp_path / "killed", method="bare")
+    run(whole)
+    victims = []
+
+    def kill_once(outcome):
+        if not victims and (killed.folder / run_folder.CHECKPOINT).exists():
+            lines = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+            servers = [
+                line.split()[0] for line in lines.splitlines() if f" {os.getpid()} " in line and "forkserver" in line
+            ]
+            victims.extend(int(line.split()[0]) for line in lines.splitlines() if line.split()[1] in servers)
+            for victim in victims:
+                os.kill(victim, signal.SIGKILL)
+
+    assert sweep([killed], workers=1, tell=kill_once) == [Outcome(killed.folder, None)]
+    assert victims
+    for name in (run_folder.EPISODES, run_folder.METRICS):
+        assert (killed.folder / name).read_bytes() == (whole.folder / name).read_bytes()
+
+
+SWEEP = """
+import sys
+from pathlib import Path
+from safexp.studies.config import RunConfig
+from safexp.studies.sweep import sweep
+options = {"n_steps": 16, "batch_size": 32}
+if __name__ == "__main__":
+    config = RunConfig(num_envs=4, steps=10_000_000, learner_options=options, method="bare", out=Path(sys.argv[1]))
+    sweep([config], workers=1)
+"""
+
+
+def test_a_killed_sweep_leaves_no_process_behind(tmp_path):
+    script = tmp_path / "many.py"
+    script.write_text(SWEEP)
+    parent = subprocess.Popen([sys.executable, str(script), str(tmp_path / "run")])
+    try:
+        wait_for((tmp_path / "run" / run_folder.CHECKPOINT).exists)
+    finally:
+        parent.kill()
+        parent.wait()
+    metrics = tmp_path / "run" / run_folder.METRICS
+
+    def quiet():
+        size = metrics.stat().st_size
+        time.sleep(0.5)
+        return metrics.stat().st_size == size
+
+    wait_for(quiet)
+
+
+def test_what_goes_on_is_shown(tmp_path):
+    configs = [tiny(tmp_path / "good"), tiny(tmp_path / "bad", task="safexp/Nowhere-v0")]
+    run(configs[0])
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with Watch(configs, console) as watch:
+        watch.tell(Outcome(configs[1].folder, "[unknown] task"))
+        console.print(watch.drawn())
+        watch.tell(Outcome(configs[0].folder, None))
+        console.print(watch.drawn())
+    said = console.file.getvalue()
+    assert "bad failed: [unknown] task" in said.replace("\n", "")
+    assert "1 of 2 runs over · 1 failed" in said
+    assert "2 of 2 runs over · 1 failed" in said
+    assert "good" in said
+
+
+def test_without_a_terminal_ends_are_told(tmp_path):
+    config = tiny(tmp_path / "good")
+    console = Console(file=io.StringIO(), width=200)
+    with Watch([config], console) as watch:
+        watch.tell(None)
+        watch.tell(Outcome(config.folder, None))
+    assert console.file.getvalue() == f"1/1 {config.folder} finished\n"
 
 
 def test_the_folder_of_another_run_is_left_alone(tmp_path):

@@ -12,6 +12,7 @@ class Agent(Protocol):
     """Who wants to know; `epoch_steps` steps of an off-policy learner make an epoch, of an on-policy one a rollout."""
 
     epoch_steps: int
+    epoch_began: int
 
     def end_epoch(self) -> None:
         """An epoch is over."""
@@ -23,16 +24,15 @@ class EndOfEpoch(BaseCallback):
     def __init__(self, agent: Agent) -> None:
         super().__init__()
         self.agent = agent
-        self._last_step = 0
 
     def _on_training_start(self) -> None:
-        self._last_step = self.model.num_timesteps
+        self.agent.epoch_began = self.model.num_timesteps
 
     def _on_rollout_start(self) -> None:
-        steps = self.model.num_timesteps - self._last_step
+        steps = self.model.num_timesteps - self.agent.epoch_began
         if steps >= (1 if isinstance(self.model, OnPolicyAlgorithm) else self.agent.epoch_steps):
             self.agent.end_epoch()
-            self._last_step = self.model.num_timesteps
+            self.agent.epoch_began = self.model.num_timesteps
 
     def _on_training_end(self) -> None:
         self.agent.end_epoch()

@@ -45,6 +45,8 @@ class Rollout:
     whole of it afterwards. Sums over episodes go on from one rollout to the next.
     """
 
+    transient = ("observations", "actions", "rewards", "costs", "ends")  # between two rollouts
+
     def __init__(
         self,
         buffer_size: int,

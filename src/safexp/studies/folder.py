@@ -6,6 +6,7 @@ metrics.jsonl      a line for every epoch, appended after its episodes
 trajectories.json  where robots went in the first and the last episodes, if the task tells; replaced every epoch
 timing.json        how long it took and how it ended; apart, so that the rest is reproducible byte for byte
 error.txt          the traceback of a run that failed
+checkpoint.safexp  everything that is needed to go on, until the run has finished; replaced between epochs
 agent.safexp       the agent, when the run finished
 tensorboard/       events
 """
@@ -28,6 +29,7 @@ from safexp.studies.trajectories import Trajectories
 
 CONFIG, METRICS, EPISODES, TIMING = "config.json", "metrics.jsonl", "episodes.csv", "timing.json"
 TRAJECTORIES, ERROR, AGENT, TENSORBOARD = "trajectories.json", "error.txt", "agent.safexp", "tensorboard"
+CHECKPOINT, LOCK = "checkpoint.safexp", ".lock"
 
 COLUMNS = tuple("return" if name == "true_return" else name for name in Episode._fields)
 """The header of episodes.csv, whose flags are 0 or 1, so that any tool can add them up."""
@@ -66,17 +68,44 @@ class Run:
 def refuse_existing(folder: Path) -> None:
     """Raise where something is there already."""
     if folder.exists():
-        raise RunFolderError(f"run folder {folder} exists already: remove it, or give another one with --out.")
+        raise RunFolderError(
+            f"run folder {folder} exists already: go on with it by --resume, remove it, or give another one with --out."
+        )
 
 
-def create(folder: Path, config: RunConfig, command: str) -> None:
-    """Make the folder of a settled description; two runs can never share one."""
-    refuse_existing(folder)
-    folder.mkdir(parents=True)
-    versions = {"python": platform.python_version(), **checkpoint.versions()}
-    write_json(folder / CONFIG, {"config": config.to_json(), "versions": versions, "command": command})
+def status(folder: Path) -> str:
+    """How the run of a folder ended, if it is there and did."""
+    path = folder / TIMING
+    return str(_read_json(path).get("status", "unfinished")) if path.is_file() else "unfinished"
+
+
+def expect(folder: Path, config: RunConfig) -> None:
+    """Raise where a folder does not hold the run of this settled description."""
+    if read(folder).config.to_json() != config.to_json():
+        raise RunFolderError(
+            f"run folder {folder} holds a run of another description: remove it, or give another one with --out."
+        )
+
+
+def begin(folder: Path, config: RunConfig, command: str) -> None:
+    """Write the first files of a settled description's run into its folder, over those of a start that failed."""
+    document = {"config": config.to_json(), "versions": versions(), "command": command}
+    write_json(folder / CONFIG, document)
     (folder / EPISODES).write_text(_row(COLUMNS))
-    (folder / METRICS).touch()
+    (folder / METRICS).write_text("")
+
+
+def versions() -> dict[str, str]:
+    """What a run's result depends on besides its description."""
+    return {"python": platform.python_version(), **checkpoint.versions()}
+
+
+def cut(path: Path, size: int) -> None:
+    """Take away what a file holds after its first bytes."""
+    if not path.exists() or path.stat().st_size < size:
+        raise RunFolderError(f"{path} is shorter than its run's checkpoint says: remove the folder to start over.")
+    with path.open("r+b") as file:
+        file.truncate(size)
 
 
 def append_episodes(folder: Path, episodes: Iterable[Episode]) -> None:
@@ -117,7 +146,7 @@ def read(folder: Path) -> Run:
             config=RunConfig.from_json(document["config"], out=folder),
             versions=document["versions"],
             command=str(document["command"]),
-            episodes=_read_episodes(folder / EPISODES),
+            episodes=read_episodes(folder / EPISODES),
             metrics=[json.loads(line) for line in _whole_lines(folder / METRICS)],
             timing=_read_json(folder / TIMING) if (folder / TIMING).exists() else {},
             trajectories=_read_trajectories(folder / TRAJECTORIES),
@@ -148,7 +177,8 @@ def _read_trajectories(path: Path) -> Trajectories:
         raise ValueError(f"{path.name} is damaged ({type(error).__name__}: {error})") from error
 
 
-def _read_episodes(path: Path) -> list[Episode]:
+def read_episodes(path: Path) -> list[Episode]:
+    """The episodes of an episodes.csv."""
     lines = _whole_lines(path)
     if not lines:
         return []

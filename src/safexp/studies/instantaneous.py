@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -13,11 +13,12 @@ import tyro
 
 from safexp.coverage import total
 from safexp.report.summary import coverage_text, summarise
-from safexp.report.terminal import print_rows, track
+from safexp.report.terminal import print_rows
+from safexp.report.watch import Watch
 from safexp.studies.config import RunConfig
 from safexp.studies.folder import Run, read
-from safexp.studies.run import run
 from safexp.studies.stats import exact_interval
+from safexp.studies.sweep import sweep
 from safexp.tasks.cautious import Logged, drive, gentle
 from safexp.tasks.layouts import STATIC
 
@@ -70,13 +71,15 @@ class InstantaneousStudy:
         learners: what MASE is put around.
         seeds: of the runs.
         steps: environment steps of a run; by default 280,000 of TRPO (60,000 on HalfCheetah) and 25,000 of SAC.
-        out: where the run folders are; one that is finished is not made again.
+        workers: how many runs at a time.
+        out: where the run folders are; what is finished there is not done again, what was interrupted goes on.
     """
 
     cases: tuple[CaseName, ...] = get_args(CaseName)
     learners: tuple[LearnerName, ...] = get_args(LearnerName)
     seeds: tuple[int, ...] = (2000, 2001, 2002, 2003, 2004)
     steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    workers: int = 2
     out: Path = Path("runs/instantaneous")
 
     def runs(self, case: str, learner: str) -> list[RunConfig]:
@@ -99,18 +102,6 @@ class InstantaneousStudy:
             )
             for seed in self.seeds
         ]
-
-
-def finished(config: RunConfig) -> Run:
-    """The run of a description, made where it is not there already."""
-    if not config.folder.exists():
-        run(config)
-    found = read(config.folder)
-    if found.status != "finished":
-        raise ValueError(f"{config.folder} holds a run that is {found.status}: wait for it, or remove it.")
-    if found.config != RunConfig.from_json(config.settled().to_json(), out=found.path):
-        raise ValueError(f"{config.folder} holds a run of another description: give another --out.")
-    return found
 
 
 def controller(case: str, seed: int) -> Logged:
@@ -141,27 +132,22 @@ def row_of(case: str, learner: str, runs: Sequence[Run], controller_return: floa
     }
 
 
-def table_of(study: InstantaneousStudy, advance: Callable[[], None] = lambda: None) -> list[dict[str, object]]:
-    """Make the runs that are missing; a row for each case and learner."""
-    rows = []
-    for case in study.cases:
-        returns = controller(case, seed=min(study.seeds)).returns
-        for learner in study.learners:
-            runs = []
-            for config in study.runs(case, learner):
-                runs.append(finished(config))
-                advance()
-            rows.append(row_of(case, learner, runs, float(returns.mean())))
-    return rows
-
-
 def main(
     study: Annotated[InstantaneousStudy, tyro.conf.arg(name="")],
     *,
     json_output: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> int:
     """Learn under limits on every step, from a cautious controller's log."""
-    with track("runs", len(study.cases) * len(study.learners) * len(study.seeds)) as advance:
-        rows = table_of(study, advance)
-    print_rows(rows, json_output)
-    return 0
+    groups = {(case, learner): study.runs(case, learner) for case in study.cases for learner in study.learners}
+    configs = [config for group in groups.values() for config in group]
+    with Watch(configs) as watch:
+        outcomes = sweep(configs, study.workers, tell=watch.tell)
+    failed = {outcome.folder for outcome in outcomes if outcome.problem}
+    rows = []
+    for (case, learner), group in groups.items():
+        if runs := [read(config.folder) for config in group if config.folder not in failed]:
+            returns = controller(case, seed=min(study.seeds)).returns
+            rows.append(row_of(case, learner, runs, float(returns.mean())))
+    if rows:
+        print_rows(rows, json_output)
+    return 1 if failed else 0

@@ -5,7 +5,6 @@ Violations, stops and costs are counted by the recorder on the true costs, for e
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,11 +15,12 @@ import numpy as np
 import tyro
 
 from safexp.episodes import Episode
-from safexp.report.terminal import print_rows, track
+from safexp.report.terminal import print_rows
+from safexp.report.watch import Watch
 from safexp.studies import folder as run_folder
 from safexp.studies.config import RunConfig
 from safexp.studies.stats import upper_bound
-from safexp.studies.sweep import Outcome, sweep
+from safexp.studies.sweep import sweep
 
 EPOCH_STEPS = 10_000
 NUM_ENVS = 50
@@ -59,7 +59,8 @@ class SafetyGymStudy:
         budget: on the cost of an episode.
         evaluation: episodes without exploration after training.
         workers: how many runs at a time.
-        out: the folder of the run folders; runs that are finished there are not done again.
+        ray: address of a Ray cluster to run them on; "local" starts one here.
+        out: the folder of the run folders; what is finished there is not done again, what was interrupted goes on.
     """
 
     tasks: tuple[Literal["point", "car"], ...] = ("point", "car")
@@ -70,6 +71,7 @@ class SafetyGymStudy:
     budget: float = 20.0
     evaluation: int = 100
     workers: int = 2
+    ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
     out: Path = Path("runs/safety-gym")
 
     def __post_init__(self) -> None:
@@ -166,17 +168,9 @@ def main(
     """Reproduce the paper's comparison on PointGoal and CarGoal: train all methods, and print a table (or JSON)."""
     groups = study.configs()
     configs = [config for group in groups.values() for config in group]
-    problems: list[Outcome] = []
-    with track("runs", len(configs)) as advance:
-
-        def done(outcome: Outcome) -> None:
-            advance()
-            problems.extend([outcome] if outcome.problem else [])
-
-        sweep(configs, study.workers, done)
-    for outcome in problems:
-        print(f"{outcome.folder}: {outcome.problem}", file=sys.stderr)
-    failed = {outcome.folder for outcome in problems}
+    with Watch(configs) as watch:
+        outcomes = sweep(configs, study.workers, study.ray, watch.tell)
+    failed = {outcome.folder for outcome in outcomes if outcome.problem}
     rows: list[dict[str, Any]] = []
     for (task, method), group in groups.items():
         folders = [config.folder for config in group if config.folder not in failed]
@@ -184,7 +178,7 @@ def main(
             rows.append(asdict(summarise(task, method, folders, study.evaluation)))
     if rows:
         print_rows([{name: _rounded(value) for name, value in row.items()} for row in rows], json_output)
-    return 1 if problems else 0
+    return 1 if failed else 0
 
 
 def _mean(episodes: Sequence[Episode], name: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from safexp.episodes import Recorder
 from safexp.mase import MASE
 from safexp.progress import ProgressBar
 from safexp.studies import folder as run_folder
+from safexp.studies import resume as resumption
 from safexp.studies.build import Agent, build
 from safexp.studies.config import RunConfig
 from safexp.studies.trajectories import Follower
@@ -26,46 +28,64 @@ from safexp.tasks.scene import scenes_of
 from safexp.vector import BatchedVecEnv
 
 
-def run(config: RunConfig, progress_bar: bool = False) -> Path:
+def run(config: RunConfig, progress_bar: bool = False, resume: bool = False) -> Path:
     """Train what the description says and write its folder; the same description gives the same episodes.csv.
 
     Whatever is wrong with the description raises before anything is written. A run that fails or is interrupted keeps
-    all epochs that it finished, and says in timing.json how it ended.
+    all epochs that it finished, and says in timing.json how it ended. With `resume`, one whose folder is there already
+    goes on from its last checkpoint, and ends as if nothing had happened; one that has finished is left alone.
 
     Raises:
-        ValueError: where the description cannot be built, or its folder exists.
+        ValueError: where the description cannot be built, its folder exists, or another process is working on it.
         RunFailedError: where the task, the shield or the learner raised.
     """
     th.set_num_threads(1)  # the networks are small, and results must not depend on the machine's cores
     command = config.command()
     config = config.settled()
     folder = config.folder
-    run_folder.refuse_existing(folder)
+    if not resume:
+        run_folder.refuse_existing(folder)
+    if run_folder.status(folder) == "finished":
+        run_folder.expect(folder, config)
+        return folder
     agent = build(config)
-    agent.envs.recorder.witness = follower = follow(agent)
-    run_folder.create(folder, config, command)
-    clock = Clock()
-    shown = ProgressBar(config.steps, agent.envs.recorder, title=describe(config)) if progress_bar else nullcontext()
+    folder.mkdir(parents=True, exist_ok=resume)
+    with resumption.locked(folder):
+        start = resumption.prepare(folder, config, command)
+        train(agent, config, start, progress_bar)
+    return folder
+
+
+def train(agent: Agent, config: RunConfig, start: resumption.Checkpoint | None, progress_bar: bool) -> None:
+    """Train an agent from its beginning or from a checkpoint, and write down how it ended."""
+    folder = config.folder
+    recorder = agent.envs.recorder
+    recorder.witness = follower = follow(agent)
+    clock = Clock(start.seconds if start else 0.0)
+    writer = EpochWriter(agent, folder, follower)
+    root = {"agent": agent, "follower": follower, "written": writer.written}
+    shown = ProgressBar(config.steps, recorder, title=describe(config)) if progress_bar else nullcontext()
     logger = configure(str(folder / run_folder.TENSORBOARD), ["tensorboard"])
     agent.learner.set_logger(logger)
     try:
         with shown as bar:
-            agent.learn(config.steps, [EpochWriter(agent, folder, follower), *([bar] if bar else [])])
+            callbacks = [writer, resumption.Checkpoints(root, folder, clock, start), *([bar] if bar else [])]
+            agent.learn(config.steps, callbacks)
         agent.save(folder / run_folder.AGENT)
     except KeyboardInterrupt:
-        run_folder.write_json(folder / run_folder.TIMING, clock.read("interrupted", agent.envs.recorder.steps))
+        run_folder.write_json(folder / run_folder.TIMING, clock.read("interrupted", recorder.steps))
         raise
     except Exception as error:
         (folder / run_folder.ERROR).write_text(traceback.format_exc())
-        run_folder.write_json(folder / run_folder.TIMING, clock.read("failed", agent.envs.recorder.steps))
+        run_folder.write_json(folder / run_folder.TIMING, clock.read("failed", recorder.steps))
         message = error.args[0] if isinstance(error, KeyError) and error.args else error  # its str() is quoted
         where = f"the traceback is in {folder / run_folder.ERROR}"
         raise run_folder.RunFailedError(f"the run failed: {type(error).__name__}: {message} ({where})") from error
     finally:
         logger.close()
         agent.envs.close()
-    run_folder.write_json(folder / run_folder.TIMING, clock.read("finished", agent.envs.recorder.steps))
-    return folder
+    run_folder.write_json(folder / run_folder.TIMING, clock.read("finished", recorder.steps))
+    (folder / run_folder.CHECKPOINT).unlink(missing_ok=True)
 
 
 def follow(agent: Agent) -> Follower | None:
@@ -110,6 +130,15 @@ def coverage_metrics(epochs: list[Coverage], delta: float) -> dict[str, Any]:
     return {**{f"coverage_{name}": count for name, count in total(epochs)._asdict().items()}, "delta": delta}
 
 
+@dataclass
+class Written:
+    """How much of a run is in its files."""
+
+    epochs: int = 0
+    episodes: int = 0
+    covered: int = 0
+
+
 class EpochWriter(BaseCallback):
     """Writes down every epoch when it is over: episodes, then a line of metrics, trajectories, TensorBoard's events."""
 
@@ -118,12 +147,10 @@ class EpochWriter(BaseCallback):
         self.agent = agent
         self.folder = folder
         self.follower = follower
-        self._epochs = agent.epochs
-        self._episodes = 0
-        self._covered = 0
+        self.written = Written()
 
     def _on_rollout_start(self) -> None:
-        if self.agent.epochs > self._epochs:
+        if self.agent.epochs > self.written.epochs:
             self._write()
 
     def _on_training_end(self) -> None:
@@ -133,12 +160,12 @@ class EpochWriter(BaseCallback):
         return True
 
     def _write(self) -> None:
-        recorder = self.agent.envs.recorder
-        line = epoch_metrics(self.agent.epochs, recorder, self._episodes)
+        recorder, written = self.agent.envs.recorder, self.written
+        line = epoch_metrics(self.agent.epochs, recorder, written.episodes)
         if isinstance(self.agent, MASE):
-            line |= coverage_metrics(self.agent.coverage[self._covered :], self.agent.quantifier.delta)
-            self._covered = len(self.agent.coverage)
-        run_folder.append_episodes(self.folder, recorder.episodes[self._episodes :])
+            line |= coverage_metrics(self.agent.coverage[written.covered :], self.agent.quantifier.delta)
+            written.covered = len(self.agent.coverage)
+        run_folder.append_episodes(self.folder, recorder.episodes[written.episodes :])
         run_folder.append_metrics(self.folder, line)
         if self.follower and self.follower.trajectories.early:
             run_folder.write_trajectories(self.folder, self.follower.trajectories)
@@ -146,20 +173,24 @@ class EpochWriter(BaseCallback):
             if value is not None and name not in ("epoch", "steps"):
                 self.logger.record(f"epoch/{name}", value)
         self.logger.dump(self.num_timesteps)
-        self._epochs = self.agent.epochs
-        self._episodes = len(recorder.episodes)
+        written.epochs = self.agent.epochs
+        written.episodes = len(recorder.episodes)
 
 
 class Clock:
-    """When a run began and how long it has taken."""
+    """When a run began and how long it has taken, with the seconds that it took before it was interrupted."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: float = 0.0) -> None:
         self._date = datetime.now(UTC).isoformat(timespec="seconds")
-        self._start = time.perf_counter()
+        self._start = time.perf_counter() - before
+
+    def seconds(self) -> float:
+        """How long it has taken."""
+        return time.perf_counter() - self._start
 
     def read(self, status: str, steps: int) -> dict[str, Any]:
         """What timing.json says after this many steps."""
-        seconds = time.perf_counter() - self._start
+        seconds = self.seconds()
         return {
             "status": status,
             "started": self._date,

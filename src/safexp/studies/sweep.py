@@ -1,16 +1,13 @@
-"""Many runs, side by side in processes; a run that is finished already is not done again."""
+"""Many runs, side by side in processes here or on a Ray cluster; what is finished already is not done again."""
 
 from __future__ import annotations
 
-import multiprocessing
-import shutil
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from safexp.studies import folder as run_folder
 from safexp.studies.config import RunConfig
+from safexp.studies.folder import RunFailedError
 
 
 class Outcome(NamedTuple):
@@ -21,12 +18,21 @@ class Outcome(NamedTuple):
 
 
 def sweep(
-    configs: Sequence[RunConfig], workers: int = 2, done: Callable[[Outcome], None] = lambda outcome: None
+    configs: Sequence[RunConfig],
+    workers: int = 2,
+    ray: str | None = None,
+    tell: Callable[[Outcome | None], None] = lambda news: None,
 ) -> list[Outcome]:
     """Run all of these, so many at a time; one that fails does not stop the others.
 
-    A folder with the same description whose run finished is kept; one whose run did not finish is done again; a folder
-    of another description is a problem of that run.
+    A run that has finished is kept, one that was interrupted goes on from its last checkpoint, and one whose worker
+    dies is taken up again. A folder of another description is a problem of that run.
+
+    Args:
+        configs: what to run, each in a folder of its own.
+        workers: how many at a time.
+        ray: the address of a Ray cluster to run them on; "local" starts one here.
+        tell: is told of every outcome, and about once a second that none has come.
     """
     if workers < 1:
         raise ValueError(f"workers={workers} must be at least 1.")
@@ -34,37 +40,28 @@ def sweep(
     twice = {str(folder) for folder in folders if folders.count(folder) > 1}
     if twice:
         raise ValueError(f"several runs have the same folder: {', '.join(sorted(twice))}.")
+    if ray is None:
+        from safexp.studies.processes import in_processes
+
+        news = in_processes(configs, workers)
+    else:
+        from safexp.studies.cluster import on_cluster
+
+        news = on_cluster(configs, workers, ray)
     outcomes: dict[Path, Outcome] = {}
-    for future in _submit(configs, workers):
-        outcome = future.result()
-        outcomes[outcome.folder] = outcome
-        done(outcome)
+    for outcome in news:
+        if outcome is not None:
+            outcomes[outcome.folder] = outcome
+        tell(outcome)
     return [outcomes[folder] for folder in folders]
 
 
-def _submit(configs: Sequence[RunConfig], workers: int) -> Iterable[Future[Outcome]]:
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, max(len(configs), 1)), mp_context=context) as pool:
-        try:
-            yield from as_completed([pool.submit(run_one, config) for config in configs])
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
 def run_one(config: RunConfig) -> Outcome:
-    """Do a run, unless it is finished already."""
+    """Do a run, or what is missing of it."""
     from safexp.studies.run import run
 
     try:
-        if config.folder.exists():
-            found = run_folder.read(config.folder)
-            if found.config.to_json() != config.settled().to_json():
-                return Outcome(config.folder, "its folder holds a run with another description: remove it")
-            if found.status == "finished":
-                return Outcome(config.folder, None)
-            shutil.rmtree(config.folder)
-        run(config)
-    except (ValueError, OSError, run_folder.RunFailedError) as error:
+        run(config, resume=True)
+    except (ValueError, OSError, RunFailedError) as error:
         return Outcome(config.folder, str(error))
     return Outcome(config.folder, None)

@@ -26,6 +26,8 @@ class Physics:
     live: MuJoCo rewrites them at every call. They hold for the state after the call.
     """
 
+    transient = ("position", "rotation", "vase", "_sensordata")  # they follow from the state
+
     def __init__(self, robot: Robot, vase: bool, num_envs: int, threads: int) -> None:
         self.robot = robot
         model = robot.model(vase)
@@ -88,6 +90,12 @@ class Physics:
         self.batch.step(rows, nstep=SUBSTEPS, stage=STALE)
         self._flags &= ~NO_SENSORS
         self.batch.forward(rows, stage=FRESH)
+
+    def restored(self) -> None:
+        """Let everything follow from a state that was put back."""
+        state = self._state.copy()
+        self.batch.forward(None, stage=FRESH)
+        self._state[:] = state  # with the accelerations that the solver starts from
 
     def vase_corners(self, row: int) -> Array:
         """The corners (4, 2) of one vase seen from above, as long as it stands."""

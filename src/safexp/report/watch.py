@@ -1,0 +1,105 @@
+"""All runs of a sweep at a glance, while they go on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar as Bar
+from rich.table import Table
+from rich.text import Text
+
+from safexp.report.summary import number
+from safexp.studies import folder as run_folder
+from safexp.studies.config import RunConfig
+from safexp.studies.sweep import Outcome
+
+TAIL = 4096
+"""Bytes at the end of metrics.jsonl in which its last line is found."""
+
+
+class Watch:
+    """A table of the runs that are going on, with what is over and time left; without a terminal, a line for each end.
+
+    Args:
+        configs: the runs.
+        console: where to draw, by default stderr.
+    """
+
+    def __init__(self, configs: Sequence[RunConfig], console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True, highlight=False)
+        self._configs = configs
+        self._outcomes: dict[Path, Outcome] = {}
+        self._live = Live(console=self.console, auto_refresh=False, transient=True)
+        self._began = time.perf_counter()
+        self._before = sum(self._steps(config) for config in configs)
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def tell(self, outcome: Outcome | None) -> None:
+        """A run is over, or a second has passed."""
+        if outcome is not None:
+            self._outcomes[outcome.folder] = outcome
+            if outcome.problem or not self.console.is_terminal:
+                said = f"failed: {escape(outcome.problem)}" if outcome.problem else "finished"
+                self.console.print(f"{len(self._outcomes)}/{len(self._configs)} {escape(str(outcome.folder))} {said}")
+        if self.console.is_terminal:
+            self._live.update(self.drawn(), refresh=True)
+
+    def drawn(self) -> RenderableType:
+        """The table as it stands."""
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+        table.add_column("run", no_wrap=True)
+        table.add_column("", width=20)
+        for heading in ("steps", "return", "cost", "violations", "stops"):
+            table.add_column(heading, justify="right")
+        done = 0
+        for config in self._configs:
+            steps = config.steps if config.folder in self._outcomes else self._steps(config)
+            done += steps
+            if steps and config.folder not in self._outcomes:
+                line = last_line(config.folder)
+                table.add_row(
+                    escape(config.folder.name),
+                    Bar(config.steps, steps, width=20),
+                    f"{steps:,}",
+                    *(number(line.get(name)) for name in ("mean_return", "mean_cost")),
+                    *(f"{line.get(name, 0):,}" for name in ("violations", "stops")),
+                )
+        return Group(table, Text(self._summary(done), style="dim"))
+
+    def _summary(self, done: int) -> str:
+        failed = sum(outcome.problem is not None for outcome in self._outcomes.values())
+        total = sum(config.steps for config in self._configs)
+        rate = (done - self._before) / (time.perf_counter() - self._began)
+        left = f" · {timedelta(seconds=round((total - done) / rate))} left" if rate > 0 else ""
+        problems = f" · {failed} failed" if failed else ""
+        return f"{len(self._outcomes)} of {len(self._configs)} runs over{problems} · {rate:,.0f} steps/s{left}"
+
+    def _steps(self, config: RunConfig) -> int:
+        return min(int(last_line(config.folder).get("steps", 0)), config.steps)
+
+
+def last_line(folder: Path) -> dict[str, Any]:
+    """The newest whole line of a run's metrics; empty before there is one."""
+    try:
+        with (folder / run_folder.METRICS).open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(file.tell() - TAIL, 0))
+            lines = file.read().split(b"\n")[:-1]
+        return dict(json.loads(lines[-1])) if lines else {}
+    except (OSError, ValueError):
+        return {}

@@ -1,0 +1,157 @@
+"""Going on with a run from its last checkpoint, with the same result as if it had never been interrupted.
+
+A checkpoint is taken between two epochs, at the moment when the learner begins to collect, and put back at the same
+moment of a learner that was built anew: what either of them did before does not matter.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stable_baselines3.common.callbacks import BaseCallback
+
+from safexp import checkpoint
+from safexp.checkpoint import Arrays, CheckpointError, Document
+from safexp.studies import folder as run_folder
+from safexp.studies import snapshot
+from safexp.studies.config import RunConfig
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover (Windows, where nothing keeps two processes off one folder)
+    fcntl = None  # type: ignore[assignment]
+
+log = logging.getLogger("safexp")
+
+FORMAT = "safexp checkpoint 1"
+SHARE = 0.05
+"""At most this part of a run's time goes into checkpoints."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run stood: bytes of its files that belong to it, seconds it had taken, and the state of all its parts."""
+
+    sizes: dict[str, int]
+    seconds: float
+    state: Document
+    arrays: Arrays
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes off a run folder; the lock goes with the process, however that ends.
+
+    Raises:
+        RunFolderError: where another process has it.
+    """
+    with (folder / run_folder.LOCK).open("w") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise run_folder.RunFolderError(f"another process is working on run folder {folder}.") from error
+        yield
+
+
+def prepare(folder: Path, config: RunConfig, command: str) -> Checkpoint | None:
+    """Make a locked folder ready to go on: everything after its last checkpoint is taken away; None is a new start.
+
+    Raises:
+        RunFolderError: where the folder holds another run, or one that other versions of safexp or torch began.
+    """
+    if (folder / run_folder.CONFIG).exists():
+        run_folder.expect(folder, config)
+        then, now = dict(run_folder.read(folder).versions), run_folder.versions()
+        if (folder / run_folder.CHECKPOINT).exists() and then != now:
+            names = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
+            changed = ", ".join(f"{name} {then.get(name)} → {now.get(name)}" for name in names)
+            raise run_folder.RunFolderError(
+                f"run folder {folder} was begun with other versions ({changed}), and would not end the same: "
+                "install those, or remove the folder to start over."
+            )
+    elif foreign := [path.name for path in folder.iterdir() if not path.name.startswith(".")]:
+        some = ", ".join(sorted(foreign)[:3])
+        raise run_folder.RunFolderError(f"{folder} holds {some} and no run: give another --out.")
+    for name in (run_folder.TIMING, run_folder.ERROR):
+        (folder / name).unlink(missing_ok=True)
+    point = read(folder) if (folder / run_folder.CHECKPOINT).exists() else None
+    if point is None:
+        run_folder.begin(folder, config, command)
+    else:
+        for name, size in point.sizes.items():
+            run_folder.cut(folder / name, size)
+    return point
+
+
+def read(folder: Path) -> Checkpoint:
+    """The last checkpoint of a run."""
+    document, arrays = checkpoint.read(folder / run_folder.CHECKPOINT, FORMAT)
+    try:
+        return Checkpoint(document["sizes"], document["seconds"], document["state"], arrays)
+    except KeyError as error:
+        raise CheckpointError(f"{folder / run_folder.CHECKPOINT} has no {error}: remove it to start over.") from error
+
+
+class Checkpoints(BaseCallback):
+    """Writes a run's state after an epoch, as often as its share of time allows, or first puts an old one back.
+
+    It comes after whoever writes the epoch's files.
+
+    Args:
+        root: everything that has state, built from the run's description.
+        folder: of the run.
+        clock: how many seconds the run has taken so far.
+        resumed: where to go on from.
+    """
+
+    def __init__(self, root: dict[str, Any], folder: Path, clock: Any, resumed: Checkpoint | None) -> None:
+        super().__init__()
+        self.root = {**root, "randomness": snapshot.SHARED}
+        self.folder = folder
+        self.clock = clock
+        self.resumed = resumed
+        self._epochs = 0
+        self._due = 0.0
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_start(self) -> None:
+        if self.resumed is not None:
+            self._restore(self.resumed)
+            self.resumed = None
+        elif self.root["agent"].epochs > self._epochs and time.perf_counter() >= self._due:
+            self._save()
+        self._epochs = self.root["agent"].epochs
+
+    def _save(self) -> None:
+        began = time.perf_counter()
+        try:
+            state, arrays = snapshot.take(self.root)
+        except CheckpointError as error:
+            log.warning("this run has no checkpoints, and starts over if it is interrupted: %s", error)
+            self._due = math.inf
+            return
+        sizes = {name: (self.folder / name).stat().st_size for name in (run_folder.EPISODES, run_folder.METRICS)}
+        document = {"sizes": sizes, "seconds": self.clock.seconds(), "state": state}
+        checkpoint.write(self.folder / run_folder.CHECKPOINT, document, arrays, FORMAT)
+        ended = time.perf_counter()
+        self._due = ended + (ended - began) / SHARE
+
+    def _restore(self, point: Checkpoint) -> None:
+        try:
+            snapshot.restore(self.root, point.state, point.arrays)
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise CheckpointError(
+                f"{self.folder / run_folder.CHECKPOINT} does not fit its run ({error!r}): remove it to start over."
+            ) from error
+        recorder = self.root["agent"].envs.recorder
+        recorder.episodes[:] = run_folder.read_episodes(self.folder / run_folder.EPISODES)

@@ -1,0 +1,210 @@
+"""A run that was interrupted ends as if nothing had happened, whatever it is made of; two never share a folder."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from safexp import checkpoint
+from safexp.checkpoint import CheckpointError
+from safexp.studies import folder as run_folder
+from safexp.studies import resume
+from safexp.studies.config import RunConfig
+from safexp.studies.resume import Checkpoints
+from safexp.studies.run import run
+
+ROLLOUT = {"learner_options": {"n_steps": 32}}
+POINT = {"task": "safexp/PointGoalStatic-v0", "limit": 2.0, "num_envs": 4, "steps": 512, "learner": "TRPO", **ROLLOUT}
+RUNS = {
+    "mase": {},
+    "state-dependent noise": {"learner": "PPO", "learner_options": {"n_steps": 32, "batch_size": 32, "use_sde": True}},
+    "cpo": {"method": "cpo", "learner": "CPO"},
+    "lagrangian": {"method": "trpo-lagrangian", "learner": "TRPOLagrangian"},
+    "saute": {"method": "saute"},
+    "early termination": {"method": "early-termination"},
+    "car": {"task": "safexp/CarGoal1-v0", "steps": 384},
+    "sac": {"learner": "SAC", "learner_options": {"learning_starts": 100, "batch_size": 16}, "steps": 400}
+    | {"method_options": {"epoch_steps": 100}},
+    "dqn": {"task": "safexp/GridWorld-v0", "learner": "DQN", "learner_options": {"learning_starts": 50}}
+    | {"method_options": {"epoch_steps": 100}},
+    "sparse": {"quantifier": "sparse-gp", "quantifier_options": {"num_inducing": 16, "first_steps": 5}}
+    | {"calibrate": True, "steps": 384},
+    "exact": {"task": "safexp/PlanarRobot-v0", "quantifier": "exact-gp", "limit": 2.0},
+    "deep": {"quantifier": "deep-gp", "quantifier_options": {"num_inducing": 8, "first_steps": 5}, "steps": 384},
+    "features": {"quantifier": "features", "quantifier_options": {"num_features": 16}, "steps": 384},
+    "robot of Gymnasium": {"task": "safexp/HalfCheetahVelocity-v0", "limit": 50.0, "steps": 384},
+}
+
+
+@pytest.fixture(autouse=True)
+def checkpoint_every_epoch(monkeypatch):
+    monkeypatch.setattr(resume, "SHARE", 1e9)
+
+
+def interrupt_after(monkeypatch, epochs):
+    """Let the next run be interrupted after so many epochs, as by Ctrl-C."""
+    usual = Checkpoints._on_rollout_start
+
+    def stop(self):
+        usual(self)
+        if self.root["agent"].epochs == epochs:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoints, "_on_rollout_start", stop)
+    return lambda: monkeypatch.setattr(Checkpoints, "_on_rollout_start", usual)
+
+
+def reproducible(folder: Path):
+    """Everything in a folder that the description alone decides."""
+    names = [run_folder.EPISODES, run_folder.METRICS, run_folder.TRAJECTORIES]
+    document, arrays = checkpoint.read(folder / run_folder.AGENT)
+    return (
+        {name: (folder / name).read_bytes() for name in names if (folder / name).exists()},
+        document,
+        {name: part.tobytes() for name, part in arrays.items()},
+    )
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_an_interrupted_run_ends_as_if_nothing_had_happened(tmp_path, monkeypatch, name):
+    settings = {**POINT, **RUNS[name]}
+    whole = run(RunConfig(**settings, out=tmp_path / "whole"))
+    config = RunConfig(**settings, out=tmp_path / "parts")
+    for epochs in (1, 2):
+        as_usual = interrupt_after(monkeypatch, epochs)
+        with pytest.raises(KeyboardInterrupt):
+            run(config, resume=True)
+        as_usual()
+        assert run_folder.read(config.folder).status == "interrupted"
+        assert len(run_folder.read(config.folder).metrics) == epochs
+    run(config, resume=True)
+    assert reproducible(config.folder) == reproducible(whole)
+    assert not (config.folder / run_folder.CHECKPOINT).exists()
+    assert len(run_folder.read(whole).metrics) >= 3
+
+
+@pytest.fixture
+def interrupted(tmp_path, monkeypatch):
+    """A run that was interrupted after two epochs."""
+    config = RunConfig(**POINT, out=tmp_path / "run")
+    as_usual = interrupt_after(monkeypatch, 2)
+    with pytest.raises(KeyboardInterrupt):
+        run(config)
+    as_usual()
+    return config
+
+
+def test_what_was_written_after_the_checkpoint_is_written_again(interrupted, tmp_path):
+    whole = run(RunConfig(**POINT, out=tmp_path / "whole"))
+    for name in (run_folder.EPISODES, run_folder.METRICS):
+        with (interrupted.folder / name).open("a") as file:
+            file.write("half a li")
+    run(interrupted, resume=True)
+    assert reproducible(interrupted.folder) == reproducible(whole)
+
+
+def test_without_a_checkpoint_it_starts_over(interrupted, tmp_path):
+    whole = run(RunConfig(**POINT, out=tmp_path / "whole"))
+    (interrupted.folder / run_folder.CHECKPOINT).unlink()
+    run(interrupted, resume=True)
+    assert reproducible(interrupted.folder) == reproducible(whole)
+
+
+def test_a_run_that_never_wrote_anything_starts(tmp_path):
+    config = RunConfig(**POINT, out=tmp_path / "run")
+    config.folder.mkdir()
+    (config.folder / ".config.json.0123").touch()
+    assert run_folder.read(run(config, resume=True)).status == "finished"
+
+
+def test_a_finished_run_is_left_alone(tmp_path):
+    config = RunConfig(**POINT, out=tmp_path / "run")
+    run(config)
+    before = {path: path.stat().st_mtime_ns for path in config.folder.iterdir()}
+    run(config, resume=True)
+    assert before == {path: path.stat().st_mtime_ns for path in config.folder.iterdir()}
+    with pytest.raises(run_folder.RunFolderError, match="another description"):
+        run(RunConfig(**{**POINT, "seed": 5}, out=config.folder), resume=True)
+
+
+def test_existing_folders_are_refused_unless_they_can_go_on(interrupted, tmp_path):
+    with pytest.raises(run_folder.RunFolderError, match="exists already: go on with it by --resume"):
+        run(interrupted)
+    with pytest.raises(run_folder.RunFolderError, match="another description"):
+        run(RunConfig(**{**POINT, "seed": 5}, out=interrupted.folder), resume=True)
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.tex").touch()
+    with pytest.raises(run_folder.RunFolderError, match=r"holds thesis.tex and no run"):
+        run(RunConfig(**POINT, out=foreign), resume=True)
+
+
+def test_other_versions_are_refused(interrupted):
+    path = interrupted.folder / run_folder.CONFIG
+    document = json.loads(path.read_text())
+    document["versions"]["torch"] = "1.0"
+    path.write_text(json.dumps(document))
+    with pytest.raises(run_folder.RunFolderError, match=r"torch 1.0 → "):
+        run(interrupted, resume=True)
+
+
+def test_a_damaged_checkpoint_is_named(interrupted):
+    path = interrupted.folder / run_folder.CHECKPOINT
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CheckpointError, match="corrupt"):
+        run(interrupted, resume=True)
+
+
+def test_a_file_shorter_than_its_checkpoint_is_named(interrupted):
+    (interrupted.folder / run_folder.EPISODES).write_text("")
+    with pytest.raises(run_folder.RunFolderError, match=r"episodes.csv is shorter"):
+        run(interrupted, resume=True)
+
+
+def hold(folder, ready, done):
+    with resume.locked(folder):
+        ready.set()
+        done.wait()
+
+
+def test_two_processes_cannot_work_on_one_folder(interrupted):
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(interrupted.folder, ready, done))
+    other.start()
+    try:
+        assert ready.wait(60)
+        with pytest.raises(run_folder.RunFolderError, match="another process is working on"):
+            run(interrupted, resume=True)
+    finally:
+        done.set()
+        other.join()
+    assert run_folder.read(run(interrupted, resume=True)).status == "finished"
+
+
+def test_a_run_that_cannot_be_captured_goes_on_without_checkpoints(tmp_path, monkeypatch, caplog):
+    def fail(root):
+        raise CheckpointError("its remote is a Connection, whose state cannot be read.")
+
+    monkeypatch.setattr(resume.snapshot, "take", fail)
+    folder = run(RunConfig(**POINT, out=tmp_path / "run"))
+    assert run_folder.read(folder).status == "finished"
+    assert [record.message for record in caplog.records if "no checkpoints" in record.message] == [
+        "this run has no checkpoints, and starts over if it is interrupted: its remote is a Connection, whose state "
+        "cannot be read."
+    ]
+
+
+def test_time_is_added_up(interrupted):
+    point = resume.read(interrupted.folder)
+    assert 0 < point.seconds <= run_folder.read(interrupted.folder).timing["seconds"]
+    run(interrupted, resume=True)
+    timing = run_folder.read(interrupted.folder).timing
+    assert timing["seconds"] > point.seconds
+    assert timing["steps"] == POINT["steps"]
+    assert np.isfinite(timing["steps_per_second"])
