@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import signal
+import multiprocessing
 import subprocess
 import sys
 import time
@@ -22,9 +21,8 @@ from safexp.studies.sweep import Outcome, run_one, sweep
 
 
 def tiny(folder, **options):
-    return RunConfig(
-        num_envs=4, steps=64, learner_options={"n_steps": 16, "batch_size": 32}, **{"out": folder, **options}
-    )
+    learner = {"n_steps": 16, "batch_size": 32}
+    return RunConfig(num_envs=4, learner_options=learner, **{"out": folder, "steps": 64, **options})
 
 
 def test_every_run_has_its_outcome_in_the_order_given(tmp_path):
@@ -75,13 +73,9 @@ def test_a_killed_worker_is_replaced_and_the_run_ends_the_same(tmp_path):
 
     def kill_once(outcome):
         if not victims and (killed.folder / run_folder.CHECKPOINT).exists():
-            lines = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
-            servers = [
-                line.split()[0] for line in lines.splitlines() if f" {os.getpid()} " in line and "forkserver" in line
-            ]
-            victims.extend(int(line.split()[0]) for line in lines.splitlines() if line.split()[1] in servers)
+            victims.extend(multiprocessing.active_children())
             for victim in victims:
-                os.kill(victim, signal.SIGKILL)
+                victim.kill()
 
     assert sweep([killed], workers=1, tell=kill_once) == [Outcome(killed.folder, None)]
     assert victims
