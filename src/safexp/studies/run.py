@@ -21,6 +21,7 @@ from safexp.progress import ProgressBar
 from safexp.studies import folder as run_folder
 from safexp.studies.build import Agent, build
 from safexp.studies.config import RunConfig
+from safexp.studies.stopwatch import Stopwatch, watch
 from safexp.studies.trajectories import Follower
 from safexp.tasks.scene import scenes_of
 from safexp.vector import BatchedVecEnv
@@ -49,8 +50,10 @@ def run(config: RunConfig, progress_bar: bool = False) -> Path:
     logger = configure(str(folder / run_folder.TENSORBOARD), ["tensorboard"])
     agent.learner.set_logger(logger)
     try:
+        writer = EpochWriter(agent, folder, follower)
+        clock.stopwatch.around(writer, "_write", "files")
         with shown as bar:
-            agent.learn(config.steps, [EpochWriter(agent, folder, follower), *([bar] if bar else [])])
+            agent.learn(config.steps, [writer, *([bar] if bar else []), watch(agent, clock.stopwatch)])
         agent.save(folder / run_folder.AGENT)
     except KeyboardInterrupt:
         run_folder.write_json(folder / run_folder.TIMING, clock.read("interrupted", agent.envs.recorder.steps))
@@ -151,9 +154,10 @@ class EpochWriter(BaseCallback):
 
 
 class Clock:
-    """When a run began and how long it has taken."""
+    """When a run began and how long it has taken, in all and in its parts."""
 
     def __init__(self) -> None:
+        self.stopwatch = Stopwatch()
         self._date = datetime.now(UTC).isoformat(timespec="seconds")
         self._start = time.perf_counter()
 
@@ -166,6 +170,7 @@ class Clock:
             "seconds": round(seconds, 3),
             "steps": steps,
             "steps_per_second": round(steps / seconds, 1),
+            "seconds_in": {name: round(spent, 3) for name, spent in self.stopwatch.seconds.items()},
         }
 
 
