@@ -12,10 +12,6 @@ from stable_baselines3.common.callbacks import BaseCallback
 from safexp.mase import MASE
 from safexp.studies.build import Agent
 
-PARTS = ("physics", "policy", "records", "shield", "quantifier", "update", "files")
-"""The task's steps; the rest of a rollout; wrappers and counting; the shield without its quantifier; the quantifier's
-predictions and learning; the learner's; what is written."""
-
 
 class Stopwatch:
     """Adds up the time spent in named spans; of nested ones, each has only what those inside it have not.
@@ -62,7 +58,11 @@ class Stopwatch:
 
 
 def watch(agent: Agent, stopwatch: Stopwatch) -> Phases:
-    """Time all parts of a run; hand what this returns to the learner as the last of its callbacks."""
+    """Time all parts of a run; hand what this returns to the learner as the last of its callbacks.
+
+    `physics` are the task's steps, `records` the wrappers around it, `shield` is without the `quantifier`, which has
+    predictions and learning; `Phases` tells `policy` and `update`.
+    """
     spans: list[tuple[Any, tuple[str, ...], str]] = [
         (agent.envs, ("step_async", "step_wait"), "records"),
         (agent.envs.venv, ("step_async", "step_wait", "reset_some"), "physics"),
