@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from safexp.report.groups import group_runs
-from safexp.report.times import PARTS, group_seconds, seconds_in, time_chart
+from safexp.report.times import PARTS, group_seconds, seconds_in, time_charts
 
 from .conftest import SPENT, MakeRun
 
@@ -24,8 +24,7 @@ def test_runs_are_weighed_by_their_steps(make_run: MakeRun) -> None:
 
 def test_bars_differ_without_colour_and_are_told(make_run: MakeRun) -> None:
     untimed = replace(make_run("old", method="bare"), timing={"status": "finished", "seconds": 8.0, "steps": 6000})
-    chart = time_chart(group_runs([make_run("a"), untimed]))
-    assert chart is not None
+    (chart,) = time_charts(group_runs([make_run("a"), untimed]))
     assert [trace.name for trace in chart.figure.data] == list(PARTS)
     assert all(len(trace.x) == 1 for trace in chart.figure.data), "a run that was not timed has no bar"
     looks = {(trace.marker.pattern.shape, trace.marker.color) for trace in chart.figure.data}
@@ -34,4 +33,4 @@ def test_bars_differ_without_colour_and_are_told(make_run: MakeRun) -> None:
 
 
 def test_without_times_there_is_no_chart(make_run: MakeRun) -> None:
-    assert time_chart(group_runs([make_run("a", status="")])) is None
+    assert time_charts(group_runs([make_run("a", status="")])) == []

@@ -39,7 +39,7 @@ def coverage_charts(groups: Sequence[Group], drawn_as: Styles) -> list[Chart]:
 
 
 def _chart(title: str, caption: str, told: Sequence[Group], drawn_as: Styles, share: Share) -> Chart:
-    figure = go.Figure(layout=layout("share", len(told)))
+    figure = go.Figure(layout=layout("share", len(told), include=(0.0, 1.04)))
     endings = []
     for group in told:
         index = drawn_as[group.name]

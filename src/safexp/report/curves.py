@@ -34,15 +34,15 @@ class Curve:
     floor: float | None = None
 
 
-EACH = "Of the episodes that ended in an epoch"
-RETURN = Curve("mean_return", "Average episode return", f"What the task paid. {EACH}.", "return")
-COST = Curve("mean_cost", "Average episode cost", f"{EACH}.", "cost", floor=0.01)
-MAX_COST = Curve("max_cost", "Maximum episode cost", f"{EACH}: the worst.", "cost", largest=True, floor=0.01)
-STOPS = Curve("stop_rate", "Stop rate", f"{EACH}: the share that was stopped.", "share", floor=0.001)
+ENDED = "the episodes that ended in an epoch"
+RETURN = Curve("mean_return", "Average episode return", f"What the task paid in {ENDED}.", "return")
+COST = Curve("mean_cost", "Average episode cost", f"The mean of {ENDED}.", "cost", floor=0.1)
+MAX_COST = Curve("max_cost", "Maximum episode cost", f"The worst of {ENDED}.", "cost", largest=True, floor=0.1)
+STOPS = Curve("stop_rate", "Stop rate", f"How many of {ENDED} were stopped.", "share", floor=0.001)
 VIOLATIONS = Curve(
     "violations", "Violations so far", "Episodes that broke the constraint.", "episodes", largest=True, floor=0.5
 )
-PENALISED = Curve("mean_penalised_return", "Penalised return", f"What the learner got. {EACH}.", "return")
+PENALISED = Curve("mean_penalised_return", "Penalised return", f"What the learner got in {ENDED}.", "return")
 CURVES = (RETURN, COST, MAX_COST, STOPS, VIOLATIONS, PENALISED)
 
 

@@ -29,16 +29,16 @@ from safexp.report.summary import (
     summarise,
     summarise_group,
 )
-from safexp.report.times import time_chart
+from safexp.report.times import time_charts
 from safexp.studies.folder import Run
 
 
 class Row(NamedTuple):
-    """A row of a table: whose, whether it never violated, and what it says under each heading."""
+    """A row of a table: whose, how many episodes violated, of how many, and what it says under each heading."""
 
     name: str
-    safe: bool
-    unfinished_violations: int
+    violations: int
+    episodes: int
     cells: dict[str, str]
 
 
@@ -57,15 +57,14 @@ def render(runs: Sequence[Run], problems: Sequence[str] = (), reference: str | N
     compared = reference_name(groups, reference)
     drawn_as = plots.styles(groups)
     tasks = {task: [group for group in groups if group.task == task] for task in dict.fromkeys(g.task for g in groups)}
-    times = time_chart(groups)
     tables = {task: _table(members, compared) for task, members in tasks.items()}
     return environment.get_template("template.html").render(
         tasks=[_task(task, members, tables[task], drawn_as) for task, members in tasks.items()],
         headings={heading for table in tables.values() for row in table for heading in row.cells},
         rows=[_run_row(run, name) for run, name in zip(runs, names, strict=True)],
         runs=[_details(run, name) for run, name in zip(runs, names, strict=True)],
-        times=[_chart(times)] if times else [],
         reference=compared,
+        unfinished_violations=sum(summarise(run).unfinished_violations for run in runs),
         several=any(len(group.runs) > 1 for group in groups),
         problems=problems,
         window=WINDOW,
@@ -82,11 +81,12 @@ def _table(groups: Sequence[Group], reference: str) -> list[Row]:
 
 
 def _task(task: str, groups: Sequence[Group], rows: Sequence[Row], drawn_as: plots.Styles) -> dict[str, object]:
-    """A task for the template: its groups' rows, curves and maps."""
+    """A task for the template: its groups' rows, curves, maps and times."""
     return {
         "name": task,
         "rows": rows,
         "charts": [_chart(chart) for chart in [*plots.charts(groups, drawn_as), *coverage_charts(groups, drawn_as)]],
+        "times": [_chart(chart) for chart in time_charts(groups)],
         "maps": [[_chart(chart) for chart in drawn] for group in groups if (drawn := _maps(group))],
     }
 
@@ -115,16 +115,14 @@ def _group_row(group: Group, summary: GroupSummary) -> Row:
     unfinished = f"\n({summary.unfinished} unfinished)" if summary.unfinished else ""
     return Row(
         group.name,
-        summary.violations == 0,
-        summary.unfinished_violations,
+        summary.violations,
+        summary.episodes,
         {
             "Runs": f"{summary.runs}{unfinished}",
             "Return": f"{number(summary.final_return)}{spread}",
             "IQM": between(summary.middle, summary.middle_interval) if summary.middle_interval else "-",
             "Better": between(summary.better, summary.better_interval),
-            "Violations": f"{summary.violations:,}",
-            "Episodes": f"{summary.episodes:,}",
-            "Violation rate": interval_text(summary),
+            "Violations": f"{summary.violations:,} of {summary.episodes:,}\n({interval_text(summary)})",
             "Max cost": "-" if summary.max_cost is None else f"{summary.max_cost:,.4g}",
             "Stops": percent(summary.final_stops),
             "Interventions": f"{summary.interventions:,}",
@@ -140,17 +138,15 @@ def _run_row(run: Run, name: str) -> Row:
     summary = summarise(run)
     return Row(
         name if run.status == "finished" else f"{name} ({run.status})",
-        summary.violations == 0,
-        summary.unfinished_violations,
+        summary.violations,
+        summary.episodes,
         {
             "Task": run.config.task,
             "Method": run.config.method,
             "Learner": run.config.learner,
             "Seed": str(run.config.seed),
             "Return": number(summary.final_return),
-            "Violations": f"{summary.violations:,}",
-            "Episodes": f"{summary.episodes:,}",
-            "Violation rate": interval_text(summary),
+            "Violations": f"{summary.violations:,} of {summary.episodes:,}\n({interval_text(summary)})",
             "Stops": percent(summary.final_stops),
             "Interventions": f"{summary.interventions:,}",
             "Steps": f"{summary.steps:,}",

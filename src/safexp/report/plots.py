@@ -119,8 +119,8 @@ def _limit_line(limit: float, first_step: int, last_step: int) -> go.Scatter:
     )
 
 
-def layout(axis: str, entries: int, floor: float | None = None) -> go.Layout:
-    """What all figures against environment steps have in common; `floor` is told to the page."""
+def layout(axis: str, entries: int, floor: float | None = None, include: tuple[float, ...] = (0.0,)) -> go.Layout:
+    """What all figures against environment steps have in common; `floor` is told to the page, `include` always seen."""
     grid = {"gridcolor": "#e5e7eb", "zerolinecolor": "#d1d5db", "linecolor": "#9ca3af", "automargin": True}
     title_font = {"size": 13}
     return go.Layout(
@@ -143,7 +143,7 @@ def layout(axis: str, entries: int, floor: float | None = None) -> go.Layout:
         yaxis={
             **grid,
             "title": {"text": axis, "font": title_font},
-            "autorangeoptions": {"include": 0},  # not "tozero": a curve at 0 must not hide in the axis
-            "tickformat": ".0%" if axis == "share" else "",
+            "autorangeoptions": {"include": include},  # not "tozero": a curve at 0 must not hide in the axis
+            "tickformat": ".2~%" if axis == "share" else "",
         },
     )

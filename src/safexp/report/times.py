@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
@@ -24,6 +25,8 @@ PARTS: Mapping[str, tuple[str, str]] = {
 """The parts of a run in the order of their bars, with colour and pattern: they can be told apart in grey too."""
 
 PER_STEPS = 100_000
+LINE = 14
+"""How many characters of a name are on a line: more would leave a phone no room for the bars."""
 
 
 def seconds_in(run: Run) -> dict[str, float]:
@@ -44,18 +47,13 @@ def group_seconds(group: Group) -> dict[str, float]:
     return {name: PER_STEPS * sum(spent[name] for spent, _ in told) / steps for name in PARTS}
 
 
-def time_chart(groups: Sequence[Group]) -> Chart | None:
-    """A bar for every group, or nothing where no run was timed."""
-    several = len({group.task for group in groups}) > 1
-    bars = {
-        f"{group.name}, {group.task}" if several else group.name: spent
-        for group in groups
-        if (spent := group_seconds(group))
-    }
+def time_charts(groups: Sequence[Group]) -> list[Chart]:
+    """A bar for every group on a task, or nothing where no run was timed."""
+    bars = {group.name: spent for group in groups if (spent := group_seconds(group))}
     if not bars:
-        return None
-    names = [html.escape(name) for name in bars]
-    figure = go.Figure(layout=_layout(len(bars)))
+        return []
+    names = ["<br>".join(map(html.escape, textwrap.wrap(name, LINE))) for name in bars]
+    figure = go.Figure(layout=_layout(sum(20 + 16 * (1 + name.count("<br>")) for name in names)))
     for part, (colour, pattern) in PARTS.items():
         figure.add_trace(
             go.Bar(
@@ -65,7 +63,7 @@ def time_chart(groups: Sequence[Group]) -> Chart | None:
                 orientation="h",
                 marker={
                     "color": colour,
-                    "pattern": {"shape": pattern, "fgcolor": "#ffffff", "size": 7, "solidity": 0.25},
+                    "pattern": {"shape": pattern, "bgcolor": colour, "fgcolor": "#ffffff", "size": 7, "solidity": 0.25},
                     "line": {"color": "#ffffff", "width": 0.5},
                 },
                 hovertemplate="%{x:.1f} s",
@@ -76,23 +74,34 @@ def time_chart(groups: Sequence[Group]) -> Chart | None:
         for name, spent in bars.items()
     )
     caption = (
-        f"Seconds per {PER_STEPS:,} steps, means over runs. Physics: the task's steps; policy: the rest of a rollout; "
-        "records: wrappers and counting; quantifier: its predictions and its learning."
+        "Physics: the task's steps; policy: the rest of a rollout; update: the learner's; shield: without its "
+        "quantifier, which has predictions and learning; records: wrappers and counting."
     )
     summary = f"Stacked bars of seconds per {PER_STEPS:,} steps: {told}."
-    return Chart("Where the time went", caption, summary, figure)
+    return [Chart("Where the time went", caption, summary, figure)]
 
 
-def _layout(bars: int) -> go.Layout:
+def _layout(height: int) -> go.Layout:
     return go.Layout(
         template="none",
         barmode="stack",
-        height=150 + 34 * bars,
+        bargap=0.25,
+        height=200 + height,
         margin={"l": 8, "r": 12, "t": 8, "b": 8},
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
-        xaxis={"gridcolor": "#e5e7eb", "automargin": True, "title": {"text": f"seconds per {PER_STEPS:,} steps"}},
+        legend={
+            "orientation": "h",
+            "x": 0,
+            "y": 1.02,
+            "yanchor": "bottom",
+            "traceorder": "normal",
+        },
+        xaxis={
+            "gridcolor": "#e5e7eb",
+            "automargin": True,
+            "title": {"text": f"seconds per {PER_STEPS:,} steps", "font": {"size": 13}},
+        },
         yaxis={"automargin": True, "autorange": "reversed"},
     )
