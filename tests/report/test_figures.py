@@ -1,4 +1,5 @@
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,12 @@ def test_curves_are_the_paper_s_rows_by_tasks(runs: list[Run]) -> None:
     assert [list(line.get_ydata()) for line in costs.lines if line.get_label() == "limit 3"] == [[3.0, 3.0]]
     assert len(elsewhere.lines) == 1, "a run without an episode has no curve"
     assert [text.get_text() for text in figure.legends[0].texts] == ["mase", "bare", "limit 3"]
+
+
+def test_a_name_is_no_formula(make_run: MakeRun, tmp_path: Path) -> None:
+    runs = [make_run("a", task_options={"x": "$\\frac"}), make_run("b", task_options={"x": "$\\frac"}, limit=7.0)]
+    runs = [replace(run, config=replace(run.config, learner_options={"y": "$_{$"})) for run in runs]
+    assert all(path.stat().st_size for path in write_figures(tmp_path / "figures", runs))
 
 
 def test_converged_is_the_last_tenth_of_the_epochs_of_finished_runs(make_run: MakeRun) -> None:

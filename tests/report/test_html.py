@@ -96,6 +96,14 @@ def test_seeds_are_one_row_and_listed_one_by_one(make_run: MakeRun) -> None:
     assert 'name="view"' not in render([make_run("b", method="bare")]), "one run has no band"
 
 
+def test_runs_without_an_episode_are_reported(make_run: MakeRun) -> None:
+    page = render([make_run("a", episodes=0), make_run("b", episodes=0, status="", method="bare")])
+    assert "mase has no finished episode; bare has no finished episode" in page
+    headings = re.findall(r'<th scope="col">(.*?)</th>', page)
+    assert "Return" in headings
+    assert not {"IQM", "Better", "Coverage"} & set(headings), "nobody has these"
+
+
 def test_tasks_are_apart(make_run: MakeRun) -> None:
     page = render([make_run("a"), make_run("b", task="safexp/PlanarRobotDiscrete-v0")])
     assert len(Elements(page).data) == 2 * (6 + 1)

@@ -71,7 +71,7 @@ def draw_curves(tasks: dict[str, list[Group]], drawn_as: Styles) -> Figure:
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
             if column == 0:
                 axes.set_ylabel(curve.title)
-        grid[0, column].set_title(task)
+        grid[0, column].set_title(_plain(task))
         grid[-1, column].set_xlabel("environment steps")
     _draw_legend(figure, grid)
     return figure
@@ -96,8 +96,8 @@ def draw_converged(tasks: dict[str, list[Group]], drawn_as: Styles) -> Figure:
             axes.set_xticks(range(1, len(groups) + 1), [""] * len(groups))
             if column == 0:
                 axes.set_ylabel(curve.title)
-        grid[0, column].set_title(task)
-        grid[-1, column].set_xticklabels([group.name for group in groups], rotation=30, ha="right")
+        grid[0, column].set_title(_plain(task))
+        grid[-1, column].set_xticklabels([_plain(group.name) for group in groups], rotation=30, ha="right")
     return figure
 
 
@@ -108,6 +108,11 @@ def converged(group: Group, curve: Curve) -> list[float]:
         values = [line[curve.key] for line in run.metrics if line.get(curve.key) is not None]
         found += values[-max(int(np.ceil(CONVERGED * len(values))), 1) :]
     return found
+
+
+def _plain(text: str) -> str:
+    """Text that Matplotlib does not take for a formula."""
+    return text.replace("$", r"\$")
 
 
 def _grid(rows: int, tasks: dict[str, list[Group]], height: float) -> tuple[Figure, Any]:
@@ -128,7 +133,7 @@ def _draw_curve(axes: Axes, group: Group, curve: Curve, index: int) -> None:
         marker=MARKERS[index % len(MARKERS)],
         markevery=(index / 50, 0.2),  # apart, so that markers of curves that agree do not hide each other
         markersize=3.5,
-        label=group.name,
+        label=_plain(group.name),
     )
     if len(group.runs) > 1:
         below, above = found.mean - found.deviation, found.mean + found.deviation

@@ -32,6 +32,9 @@ from safexp.report.summary import (
 from safexp.report.times import time_charts
 from safexp.studies.folder import Run
 
+NOT_ALWAYS = ("IQM", "Better", "Coverage", "near the limit")
+"""The columns of the table that need several runs, something to compare with, or a quantifier."""
+
 
 class Row(NamedTuple):
     """A row of a table: whose, how many episodes violated, of how many, and what it says under each heading."""
@@ -73,10 +76,11 @@ def render(runs: Sequence[Run], problems: Sequence[str] = (), reference: str | N
 
 
 def _table(groups: Sequence[Group], reference: str) -> list[Row]:
-    """The table of a task, without the columns in which no group has anything."""
+    """The table of a task, without the columns of what only some runs have, where none has it."""
     summaries = [summarise_group(group, reference_for(group, groups, reference)) for group in groups]
     rows = [_group_row(group, summary) for group, summary in zip(groups, summaries, strict=True)]
-    kept = [heading for heading in rows[0].cells if any(row.cells[heading] != "-" for row in rows)]
+    empty = {heading for heading in NOT_ALWAYS if all(row.cells[heading] == "-" for row in rows)}
+    kept = [heading for heading in rows[0].cells if heading not in empty]
     return [row._replace(cells={heading: row.cells[heading] for heading in kept}) for row in rows]
 
 
