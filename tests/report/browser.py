@@ -108,22 +108,16 @@ def chromium(profile: Path) -> Iterator[Page]:
     assert PROGRAM, "ask for it only where it is installed"
     theirs_in, ours_out = os.pipe()
     ours_in, theirs_out = os.pipe()
-    high = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (theirs_in, theirs_out)]  # out of the way of 3, 4
-
-    def become_three_and_four() -> None:
-        os.dup2(high[0], 3)
-        os.dup2(high[1], 4)
-
+    reads, writes = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (theirs_in, theirs_out))  # not 3 or 4
     switches = [*SWITCHES, f"--user-data-dir={profile}", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     process = subprocess.Popen(
-        [PROGRAM, *switches],
-        pass_fds=(3, 4),
-        preexec_fn=become_three_and_four,
+        ["bash", "-c", f'exec "$@" 3<&{reads} 4>&{writes}', "bash", PROGRAM, *switches],
+        pass_fds=(reads, writes),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    for end in (theirs_in, theirs_out, *high):
+    for end in (theirs_in, theirs_out, reads, writes):
         os.close(end)
     try:
         page = Page(ours_in, ours_out)
