@@ -7,7 +7,7 @@ from PIL import Image
 
 from safexp.report.curves import CURVES, MAX_COST, RETURN, spread
 from safexp.report.figures import FORMATS, converged, draw_converged, draw_curves, write_figures
-from safexp.report.groups import Group, group_runs
+from safexp.report.groups import by_task, group_runs
 from safexp.report.plots import styles
 from safexp.report.tables import write_tables
 from safexp.studies.folder import Run
@@ -26,11 +26,6 @@ def runs(make_run: MakeRun) -> list[Run]:
     ]
 
 
-def by_task(runs: list[Run]) -> dict[str, list[Group]]:
-    groups = group_runs(runs)
-    return {task: [group for group in groups if group.task == task] for task in {group.task: 0 for group in groups}}
-
-
 def rows_of(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(path.read_text().splitlines()))
 
@@ -46,7 +41,7 @@ def test_figures_are_written_alike_in_every_format(runs: list[Run], tmp_path: Pa
 
 
 def test_curves_are_the_paper_s_rows_by_tasks(runs: list[Run]) -> None:
-    tasks = by_task(runs)
+    tasks = by_task(group_runs(runs))
     figure = draw_curves(tasks, styles(group_runs(runs)))
     returns, elsewhere, costs, *_ = figure.axes
     assert len(figure.axes) == 3 * 2

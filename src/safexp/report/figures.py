@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from safexp.report.curves import COST, MAX_COST, RETURN, Curve, limits, spread
-from safexp.report.groups import Group, group_runs
+from safexp.report.groups import Group, by_task, group_runs
 from safexp.report.plots import COLOURS, Styles, styles
 from safexp.studies.folder import Run
 
@@ -46,7 +46,7 @@ STYLE: dict[Any, Any] = {
 def write_figures(folder: Path, runs: Sequence[Run]) -> list[Path]:
     """Write curves.* (metrics by tasks) and converged.* into a folder; returns the files."""
     groups = group_runs(runs)
-    tasks = {task: [group for group in groups if group.task == task] for task in dict.fromkeys(g.task for g in groups)}
+    tasks = by_task(groups)
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(STYLE):
         drawings = {"curves": draw_curves(tasks, styles(groups)), "converged": draw_converged(tasks, styles(groups))}

@@ -56,6 +56,14 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
     ]
 
 
+def by_task(groups: Sequence[Group]) -> dict[str, list[Group]]:
+    """The groups on each task."""
+    tasks: defaultdict[str, list[Group]] = defaultdict(list)
+    for group in groups:
+        tasks[group.task].append(group)
+    return dict(tasks)
+
+
 def task_of(config: RunConfig) -> str:
     """A task with its options, if it has any."""
     return config.task + (f" {json.dumps(dict(config.task_options))}" if config.task_options else "")

@@ -13,7 +13,7 @@ from plotly.offline import get_plotlyjs
 from safexp.checkpoint import write_bytes
 from safexp.report import plots
 from safexp.report.coverage import coverage_charts
-from safexp.report.groups import Group, group_runs
+from safexp.report.groups import Group, by_task, group_runs
 from safexp.report.maps import maps
 from safexp.report.summary import (
     WINDOW,
@@ -59,7 +59,7 @@ def render(runs: Sequence[Run], problems: Sequence[str] = (), reference: str | N
     groups = group_runs(runs)
     compared = reference_name(groups, reference)
     drawn_as = plots.styles(groups)
-    tasks = {task: [group for group in groups if group.task == task] for task in dict.fromkeys(g.task for g in groups)}
+    tasks = by_task(groups)
     tables = {task: _table(members, compared) for task, members in tasks.items()}
     return environment.get_template("template.html").render(
         tasks=[_task(task, members, tables[task], drawn_as) for task, members in tasks.items()],
