@@ -100,7 +100,7 @@ def report(
             their seeds alone are drawn and counted together.
         out: the file to write.
         figures: a folder for figures in the paper's style (PNG, SVG, PDF) and for all numbers (CSV).
-        reference: the method that the others are compared with; by default the first on each task.
+        reference: the method that the others are compared with; by default the one that most tasks have.
     """
     from safexp.report.html import write_report
     from safexp.report.terminal import print_summary

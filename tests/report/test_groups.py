@@ -1,5 +1,8 @@
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from safexp.report.groups import group_runs, names
 from safexp.studies.config import RunConfig
 
@@ -40,9 +43,24 @@ def test_a_method_is_told_from_itself_by_what_differs() -> None:
         return RunConfig(**settings).settled()
 
     assert names([config(), config(method="bare", limit=5.0)]) == ["mase", "bare"]
-    assert names([config(), config(limit=5.0, seed=7)]) == ["mase (limit 3.0)", "mase (limit 5.0)"]
+    other = config(limit=5.0, seed=7)
+    assert names([config(), other]) == ["mase (limit 3)", "mase (limit 5)"]
+    assert names([config(), other, config(limit=5.0, penalty=2.5)]) == ["mase (limit 3)", "mase", "mase (penalty 2.5)"]
     with_kl = config(learner_options={"target_kl": 0.02})
     assert names([config(), with_kl]) == ["mase", "mase (target_kl 0.02)"]
+    assert names([config(), config(), config()]) == ["mase", "mase, run 2", "mase, run 3"]
+
+
+SETTINGS = st.fixed_dictionaries(
+    {"limit": st.sampled_from([1.0, 2.0, 3.0]), "penalty": st.sampled_from([0.5, 2.0]), "steps": st.integers(1, 2)},
+    optional={"learner_options": st.sampled_from([{"gamma": 0.9}, {"gamma": 0.8, "gae_lambda": 0.5}])},
+)
+
+
+@given(st.lists(SETTINGS, min_size=1, max_size=6))
+def test_no_two_groups_have_the_same_name(each: list[dict[str, Any]]) -> None:
+    found = names([RunConfig(**settings) for settings in each])
+    assert len(set(found)) == len(each)
 
 
 def test_only_finished_runs_are_trained_unless_there_are_none(make_run: MakeRun) -> None:

@@ -70,20 +70,24 @@ def task_of(config: RunConfig) -> str:
 
 
 def names(configs: Sequence[RunConfig]) -> list[str]:
-    """A name for each of these on one task: its method, and of several with the same one what they differ in."""
-    found = []
+    """A name for each of these on one task: its method, and of several with the same one what it differs in.
+
+    A value that more than half of them have goes without saying.
+    """
+    found: list[str] = []
     for config in configs:
         same = [_flat(other.to_json()) for other in configs if other.method == config.method]
         own = _flat(config.to_json())
-        differing = [key for key in own if any(other.get(key) != own[key] for other in same)]
-        told = ", ".join(f"{key.rpartition('.')[2]} {own[key]}" for key in differing)
-        found.append(f"{config.method} ({told})" if told else config.method)
-    again: Counter[str] = Counter()
-    for index, name in enumerate(found):
-        again[name] += 1
-        if again[name] > 1:
-            found[index] = f"{name}, run {again[name]}"
+        rare = [key for key in own if 2 * sum(other.get(key) == own[key] for other in same) <= len(same)]
+        told = ", ".join(f"{key.rpartition('.')[2]} {_short(own[key])}" for key in rare)
+        name = f"{config.method} ({told})" if told else config.method
+        again = sum(other == name or other.startswith(f"{name}, run ") for other in found)
+        found.append(f"{name}, run {again + 1}" if again else name)
     return found
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _flat(settings: Mapping[str, Any], within: str = "") -> dict[str, Any]:
