@@ -151,17 +151,24 @@ def test_a_folder_that_is_no_run_is_named_and_the_rest_reported(
     good, foreign, out = tmp_path / "good", tmp_path / "foreign", tmp_path / "report.html"
     foreign.mkdir()
     assert main(["train", "--method", "bare", *TINY, "--out", str(good)]) == 0
-    assert main(["report", str(good), str(foreign), str(tmp_path / "gone"), "--out", str(out)]) == 1
+    figures = tmp_path / "figures"
+    folders = [str(good), str(foreign), str(tmp_path / "gone"), str(good)]
+    assert main(["report", *folders, "--out", str(out), "--figures", str(figures)]) == 1
     output = capsys.readouterr()
     assert f"left out: {foreign} has no config.json: it is not a run folder" in output.err
     assert f"left out: {tmp_path / 'gone'} does not exist." in output.err
-    *_, heading, row, _, path = output.out.splitlines()
+    *_, heading, row, _, drawn, path = output.out.splitlines()
     assert heading.split() == [
         *("run", "true", "return", "violations", "episodes", "95", "%", "interval", "stops", "interventions")
     ]
     assert row.startswith("good ")
+    assert drawn == f"figures and tables: {figures}"
+    assert {"curves.svg", "converged.png", "runs.csv"} <= {file.name for file in figures.iterdir()}
     assert path == f"report: {out}"
     assert out.exists()
+    assert main(["report", str(good), "--out", str(tmp_path / "r.html"), "--reference", "cpo"]) == 2
+    assert "--reference cpo: no method here is called so; there are bare." in capsys.readouterr().err
+    assert not (tmp_path / "r.html").exists()
 
 
 def test_nothing_to_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -91,12 +91,21 @@ def bench(
     return 0
 
 
-def report(runs: Annotated[tuple[Path, ...], tyro.conf.Positional], /, out: Path = Path("report.html")) -> int:
+def report(
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional],
+    /,
+    out: Path = Path("report.html"),
+    figures: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
+    reference: Annotated[str | None, tyro.conf.arg(metavar="METHOD")] = None,
+) -> int:
     """Compare runs in one HTML file that opens offline, and in a table here.
 
     Args:
-        runs: run folders; one that cannot be read is named, and the others are still reported.
+        runs: run folders; one that cannot be read is named, and the others are still reported. Runs that differ in
+            their seeds alone are drawn and counted together.
         out: the file to write.
+        figures: a folder for figures in the paper's style (PNG, SVG, PDF) and for all numbers (CSV).
+        reference: the method that the others are compared with; by default the one that most tasks have.
     """
     from safexp.report.html import write_report
     from safexp.report.terminal import print_summary
@@ -105,7 +114,7 @@ def report(runs: Annotated[tuple[Path, ...], tyro.conf.Positional], /, out: Path
         raise ValueError("nothing to report: give one or more run folders, such as runs/*.")
     readable: list[Run] = []
     problems: list[str] = []
-    for path in runs:
+    for path in dict.fromkeys(runs):
         try:
             readable.append(read(path))
         except RunFolderError as error:
@@ -113,8 +122,15 @@ def report(runs: Annotated[tuple[Path, ...], tyro.conf.Positional], /, out: Path
             print(f"left out: {error}", file=sys.stderr)
     if not readable:
         raise ValueError("none of these is a run folder that can be read; `safexp train` writes one.")
-    write_report(out, readable, problems)
+    write_report(out, readable, problems, reference)
     print_summary(readable)
+    if figures is not None:
+        from safexp.report.figures import write_figures
+        from safexp.report.tables import write_tables
+
+        write_figures(figures, readable)
+        write_tables(figures, readable, reference)
+        print(f"figures and tables: {figures}")
     print(f"report: {out}")
     return 1 if problems else 0
 

@@ -1,8 +1,19 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from safexp.report.summary import interval_text, labels, number, percent, summarise
+from safexp.report.groups import group_runs
+from safexp.report.summary import (
+    interval_text,
+    labels,
+    number,
+    percent,
+    reference_for,
+    reference_name,
+    summarise,
+    summarise_group,
+)
 from safexp.studies.folder import Run
 from safexp.studies.stats import exact_interval
 
@@ -13,7 +24,7 @@ def test_the_numbers_of_a_run(make_run: MakeRun) -> None:
     summary = summarise(make_run("a", violate=10))
     assert (summary.episodes, summary.violations, summary.unfinished_violations) == (120, 12, 0)
     assert summary.interval == exact_interval(12, 120)
-    assert summary.final_return == 2.0
+    assert (summary.final_return, summary.max_cost) == (2.0, 4.0)
     assert summary.final_stops == 0.0, "the stops were before the last hundred episodes"
     assert (summary.stops, summary.interventions, summary.steps) == (20, 240, 6000)
     assert summary.steps_per_second == 1234.5
@@ -25,12 +36,51 @@ def test_a_violation_in_an_episode_that_had_not_ended_counts(make_run: MakeRun) 
     summary = summarise(unfinished)
     assert (summary.violations, summary.unfinished_violations) == (14, 2)
     assert summary.interval == exact_interval(12, 120), "the interval is of finished episodes"
+    (group,) = group_runs([unfinished, make_run("b", seed=1)])
+    whole = summarise_group(group)
+    assert (whole.violations, whole.unfinished_violations, whole.interval) == (14, 2, exact_interval(12, 240))
 
 
 def test_a_run_without_an_episode(make_run: MakeRun) -> None:
-    summary = summarise(make_run("a", episodes=0, status=""))
-    assert summary.final_return is summary.final_stops is summary.steps_per_second is None
+    run = make_run("a", episodes=0, status="")
+    summary = summarise(run)
+    assert summary.final_return is summary.final_stops is summary.steps_per_second is summary.max_cost is None
     assert interval_text(summary) == number(None) == percent(None) == "-"
+    whole = summarise_group(group_runs([run])[0])
+    assert whole.final_return is whole.middle is whole.better is whole.final_stops is whole.max_cost is None
+
+
+def test_the_numbers_of_a_group(make_run: MakeRun) -> None:
+    runs = [make_run(f"{seed}", seed=seed, paid=float(seed), violate=12 * (seed == 2)) for seed in range(4)]
+    others = [make_run(f"bare{seed}", seed=seed, paid=1.5, method="bare") for seed in range(2)]
+    ours, theirs = group_runs([*runs, *others])
+    summary = summarise_group(ours, theirs)
+    assert (summary.runs, summary.episodes, summary.violations, summary.stops) == (4, 480, 10, 80)
+    assert summary.interval == exact_interval(10, 480)
+    assert (summary.final_return, summary.deviation, summary.middle) == (1.5, pytest.approx(np.sqrt(1.25)), 1.5)
+    assert summary.middle_interval is not None and summary.middle_interval[0] < 1.5 < summary.middle_interval[1]
+    assert summary.better == 0.5
+    assert summary.better_interval is not None and summary.better_interval[0] < 0.5 < summary.better_interval[1]
+
+
+def test_a_run_that_was_killed_counts_in_violations_but_not_in_the_final_return(make_run: MakeRun) -> None:
+    runs = [make_run("a", seed=0, paid=3.0), make_run("b", seed=1, paid=0.0, violate=1, episodes=20, status="")]
+    summary = summarise_group(group_runs(runs)[0])
+    assert (summary.runs, summary.unfinished, summary.final_return, summary.deviation) == (2, 1, 3.0, None)
+    assert (summary.violations, summary.episodes, summary.final_stops) == (20, 140, 0.0)
+
+
+def test_all_are_compared_with_one_method(make_run: MakeRun) -> None:
+    other = "safexp/PlanarRobotDiscrete-v0"
+    runs = [make_run("a"), make_run("b", method="bare"), make_run("c", method="bare", task=other)]
+    here, bare, there = groups = group_runs(runs)
+    assert reference_name(groups) == "bare", "the one that most tasks have"
+    assert reference_name(groups, "mase") == "mase"
+    assert reference_for(here, groups, "bare") is bare
+    assert reference_for(bare, groups, "bare") is None
+    assert reference_for(there, groups, "mase") is None
+    with pytest.raises(ValueError, match="--reference ppo: no method here is called so; there are mase, bare"):
+        reference_name(groups, "ppo")
 
 
 def test_runs_are_called_by_their_folder_unless_two_have_the_same(make_run: MakeRun) -> None:

@@ -66,8 +66,12 @@ def test_two_runs_never_share_a_folder(folder: Path) -> None:
         ("config.json", "{}", "has no entry 'config': it is not one of safexp's"),
         ("config.json", json.dumps({"config": {"colour": 1}}), "unknown settings colour"),
         ("config.json", json.dumps({"config": 3}), "cannot be read as a run"),
+        ("config.json", json.dumps({"config": {}, "versions": 3, "command": ""}), "cannot be read as a run"),
         ("episodes.csv", "a,b\n", "episodes.csv has the columns a, b; expected episode"),
-        ("metrics.jsonl", "nonsense\n", "cannot be read as a run"),
+        ("metrics.jsonl", "nonsense\n", "line 1 of metrics.jsonl is damaged"),
+        ("metrics.jsonl", "[1]\n", "line 1 of metrics.jsonl is damaged"),
+        ("metrics.jsonl", '{"steps": 10}\n', "line 1 of metrics.jsonl is damaged .KeyError: 'violations'"),
+        ("metrics.jsonl", '{"steps": null, "violations": 0}\n', "line 1 of metrics.jsonl is damaged"),
         ("timing.json", "x", "timing.json is not JSON"),
     ],
 )

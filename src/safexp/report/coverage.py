@@ -1,64 +1,76 @@
-"""How often the quantifiers of some runs were right, epoch by epoch, beside what they promise."""
+"""How often the quantifiers of some groups were right, epoch by epoch, beside what they promise."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
 
-from safexp.coverage import NEAR, Coverage
-from safexp.report.plots import COLOURS, Chart, layout, line
+from safexp.coverage import NEAR, Coverage, total
+from safexp.report.groups import Group
+from safexp.report.plots import COLOURS, Chart, Styles, layout, line
 from safexp.report.summary import coverages
-from safexp.signals import Array
-from safexp.studies.folder import Run
+
+Share = Callable[[Coverage], tuple[int, int]]
 
 
-def coverage_charts(runs: Sequence[Run], labels: Sequence[str]) -> list[Chart]:
-    """Coverage of all transitions and of those near the threshold; nothing where no run's quantifier says anything."""
+def coverage_charts(groups: Sequence[Group], drawn_as: Styles) -> list[Chart]:
+    """Coverage of all transitions and of those near the threshold; nothing where no quantifier says anything."""
     told = [
-        (index, run, label)
-        for index, (run, label) in enumerate(zip(runs, labels, strict=True))
-        if any(0 < epoch.rows > epoch.vacuous for epoch in coverages(run))
+        group
+        for group in groups
+        if any(0 < epoch.rows > epoch.vacuous for run in group.runs for epoch in coverages(run))
     ]
     if not told:
         return []
     caption = "The share of true costs within mean ± width, counted before the quantifier learned from them"
     return [
-        _chart("Coverage", f"{caption}. Dotted: 1 − δ.", told, lambda epoch: (epoch.covered, epoch.rows)),
+        _chart("Coverage", f"{caption}. Dotted: 1 − δ.", told, drawn_as, lambda epoch: (epoch.covered, epoch.rows)),
         _chart(
             "Coverage near the threshold",
             f"{caption}, of costs within {NEAR:g} of their threshold. Dotted: 1 − δ.",
             told,
+            drawn_as,
             lambda epoch: (epoch.near_covered, epoch.near),
         ),
     ]
 
 
-def _chart(
-    title: str, caption: str, told: Sequence[tuple[int, Run, str]], share: Callable[[Coverage], tuple[int, int]]
-) -> Chart:
-    figure = go.Figure(layout=layout("share", len(told)))
+def _chart(title: str, caption: str, told: Sequence[Group], drawn_as: Styles, share: Share) -> Chart:
+    figure = go.Figure(layout=layout("share", len(told), include=(0.0, 1.04)))
     endings = []
-    for index, run, label in told:
-        epochs = [epoch for epoch in run.metrics if "coverage_rows" in epoch]
-        counts = [share(epoch) for epoch in coverages(run)]
-        shown = [(int(epoch["steps"]), hits / rows) for epoch, (hits, rows) in zip(epochs, counts, strict=True) if rows]
-        hits, rows = (sum(part) for part in zip(*counts, strict=True))
-        endings.append(f"{label} has {hits / rows:.1%} of {rows:,}" if rows else f"{label} has none")
+    for group in told:
+        index = drawn_as[group.name]
+        counts = {steps: share(counted) for steps, counted in pooled(group).items()}
+        hits, rows = (sum(part) for part in zip(*counts.values(), strict=True))
+        endings.append(f"{group.name} has {hits / rows:.1%} of {rows:,}" if rows else f"{group.name} has none")
+        shown = {steps: hits / rows for steps, (hits, rows) in counts.items() if rows}
         if shown:
-            steps, values = (np.array(part, dtype=np.float64) for part in zip(*shown, strict=True))
-            figure.add_trace(line(index, label, steps, values))
-            figure.add_trace(_promise(index, steps, 1.0 - float(epochs[-1]["delta"])))
+            figure.add_trace(line(index, group.name, np.array(list(shown)), np.array(list(shown.values()))))
+            figure.add_trace(_promise(index, group, min(shown), max(shown)))
     summary = f"Line chart of {title.lower()} against environment steps: {'; '.join(endings)}."
     return Chart(title, caption, summary, figure)
 
 
-def _promise(index: int, steps: Array, value: float) -> go.Scatter:
-    """What a run's quantifier promises."""
+def pooled(group: Group) -> dict[int, Coverage]:
+    """The counts of all runs together, by the steps at which they were made."""
+    counts: defaultdict[int, list[Coverage]] = defaultdict(list)
+    for run in group.runs:
+        steps = [int(epoch["steps"]) for epoch in run.metrics if "coverage_rows" in epoch]
+        for step, counted in zip(steps, coverages(run), strict=True):
+            counts[step].append(counted)
+    return {step: total(counts[step]) for step in sorted(counts)}
+
+
+def _promise(index: int, group: Group, first_step: int, last_step: int) -> go.Scatter:
+    """What a group's quantifier promises, by its latest word."""
+    (*_, delta) = (line["delta"] for run in group.runs for line in run.metrics if "coverage_rows" in line)
     return go.Scatter(
-        x=[0.0, float(steps[-1])],
-        y=[value, value],
+        x=[first_step, last_step],
+        y=[1.0 - float(delta)] * 2,
+        legendgroup=group.name,
         mode="lines",
         showlegend=False,
         hoverinfo="skip",

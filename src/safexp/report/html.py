@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -12,35 +13,94 @@ from plotly.offline import get_plotlyjs
 from safexp.checkpoint import write_bytes
 from safexp.report import plots
 from safexp.report.coverage import coverage_charts
+from safexp.report.groups import Group, by_task, group_runs
 from safexp.report.maps import maps
-from safexp.report.summary import WINDOW, coverage_text, interval_text, labels, number, percent, summarise
+from safexp.report.summary import (
+    WINDOW,
+    GroupSummary,
+    between,
+    coverage_text,
+    interval_text,
+    labels,
+    number,
+    percent,
+    reference_for,
+    reference_name,
+    summarise,
+    summarise_group,
+)
+from safexp.report.times import time_charts
 from safexp.studies.folder import Run
 
+NOT_ALWAYS = ("IQM", "Better", "Coverage", "near the limit")
+"""The columns of the table that need several runs, something to compare with, or a quantifier."""
 
-def write_report(path: Path, runs: Sequence[Run], problems: Sequence[str] = ()) -> None:
+
+class Row(NamedTuple):
+    """A row of a table: whose, how many episodes violated, of how many, and what it says under each heading."""
+
+    name: str
+    violations: int
+    episodes: int
+    cells: dict[str, str]
+
+
+def write_report(path: Path, runs: Sequence[Run], problems: Sequence[str] = (), reference: str | None = None) -> None:
     """Write the report of these runs; `problems` tell what had to be left out."""
-    write_bytes(path, render(runs, problems).encode())
+    write_bytes(path, render(runs, problems, reference).encode())
 
 
-def render(runs: Sequence[Run], problems: Sequence[str] = ()) -> str:
+def render(runs: Sequence[Run], problems: Sequence[str] = (), reference: str | None = None) -> str:
     """The report as HTML; the template escapes every string."""
     environment = Environment(
         loader=PackageLoader("safexp.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     names = labels(runs)
+    groups = group_runs(runs)
+    compared = reference_name(groups, reference)
+    drawn_as = plots.styles(groups)
+    tasks = by_task(groups)
+    tables = {task: _table(members, compared) for task, members in tasks.items()}
     return environment.get_template("template.html").render(
-        rows=[_row(run, name) for run, name in zip(runs, names, strict=True)],
+        tasks=[_task(task, members, tables[task], drawn_as) for task, members in tasks.items()],
+        headings={heading for table in tables.values() for row in table for heading in row.cells},
+        rows=[_run_row(run, name) for run, name in zip(runs, names, strict=True)],
         runs=[_details(run, name) for run, name in zip(runs, names, strict=True)],
-        charts=[_chart(chart) for chart in [*plots.charts(runs, names), *coverage_charts(runs, names)]],
-        maps=[
-            [_chart(chart) for chart in drawn]
-            for run, name in zip(runs, names, strict=True)
-            if (drawn := maps(run, name))
-        ],
+        reference=compared,
+        unfinished_violations=sum(summarise(run).unfinished_violations for run in runs),
+        several=any(len(group.runs) > 1 for group in groups),
         problems=problems,
         window=WINDOW,
         plotly=Markup(get_plotlyjs()),
     )
+
+
+def _table(groups: Sequence[Group], reference: str) -> list[Row]:
+    """The table of a task, without the columns of what only some runs have, where none has it."""
+    summaries = [summarise_group(group, reference_for(group, groups, reference)) for group in groups]
+    rows = [_group_row(group, summary) for group, summary in zip(groups, summaries, strict=True)]
+    empty = {heading for heading in NOT_ALWAYS if all(row.cells[heading] == "-" for row in rows)}
+    kept = [heading for heading in rows[0].cells if heading not in empty]
+    return [row._replace(cells={heading: row.cells[heading] for heading in kept}) for row in rows]
+
+
+def _task(task: str, groups: Sequence[Group], rows: Sequence[Row], drawn_as: plots.Styles) -> dict[str, object]:
+    """A task for the template: its groups' rows, curves, maps and times."""
+    return {
+        "name": task,
+        "rows": rows,
+        "charts": [_chart(chart) for chart in [*plots.charts(groups, drawn_as), *coverage_charts(groups, drawn_as)]],
+        "times": [_chart(chart) for chart in time_charts(groups)],
+        "maps": [[_chart(chart) for chart in drawn] for group in groups if (drawn := _maps(group))],
+    }
+
+
+def _maps(group: Group) -> list[plots.Chart]:
+    """The maps of the first of a group's runs that has any."""
+    told = next((run for run in group.runs if run.trajectories.early or run.trajectories.late), None)
+    if told is None:
+        return []
+    return maps(told, group.name if len(group.runs) == 1 else f"{group.name}, seed {told.config.seed}")
 
 
 def _chart(chart: plots.Chart) -> dict[str, object]:
@@ -53,29 +113,50 @@ def _chart(chart: plots.Chart) -> dict[str, object]:
     }
 
 
-def _row(run: Run, name: str) -> dict[str, object]:
-    """The cells of a run in the table, by their headings."""
-    summary = summarise(run)
-    return {
-        "name": name if run.status == "finished" else f"{name} ({run.status})",
-        "safe": summary.violations == 0,
-        "unfinished_violations": summary.unfinished_violations,
-        "cells": {
-            "Method": run.config.method,
-            "Return": number(summary.final_return),
-            "Violations": f"{summary.violations:,}",
-            "Episodes": f"{summary.episodes:,}",
-            "95 % interval": interval_text(summary),
+def _group_row(group: Group, summary: GroupSummary) -> Row:
+    """A group in its task's table."""
+    spread = "" if summary.deviation is None else f" ± {number(summary.deviation)}"
+    unfinished = f"\n({summary.unfinished} unfinished)" if summary.unfinished else ""
+    return Row(
+        group.name,
+        summary.violations,
+        summary.episodes,
+        {
+            "Runs": f"{summary.runs}{unfinished}",
+            "Return": f"{number(summary.final_return)}{spread}",
+            "IQM": between(summary.middle, summary.middle_interval) if summary.middle_interval else "-",
+            "Better": between(summary.better, summary.better_interval),
+            "Violations": f"{summary.violations:,} of {summary.episodes:,}\n({interval_text(summary)})",
+            "Max cost": "-" if summary.max_cost is None else f"{summary.max_cost:,.4g}",
             "Stops": percent(summary.final_stops),
             "Interventions": f"{summary.interventions:,}",
             "Coverage": coverage_text(summary.coverage.covered, summary.coverage.rows),
             "near the limit": coverage_text(summary.coverage.near_covered, summary.coverage.near),
             "Steps/s": number(summary.steps_per_second, 0),
-            "Learner": run.config.learner,
-            "Task": run.config.task,
-            "Seed": str(run.config.seed),
         },
-    }
+    )
+
+
+def _run_row(run: Run, name: str) -> Row:
+    """A single run in the table of all."""
+    summary = summarise(run)
+    return Row(
+        name if run.status == "finished" else f"{name} ({run.status})",
+        summary.violations,
+        summary.episodes,
+        {
+            "Task": run.config.task,
+            "Method": run.config.method,
+            "Learner": run.config.learner,
+            "Seed": str(run.config.seed),
+            "Return": number(summary.final_return),
+            "Violations": f"{summary.violations:,} of {summary.episodes:,}\n({interval_text(summary)})",
+            "Stops": percent(summary.final_stops),
+            "Interventions": f"{summary.interventions:,}",
+            "Steps": f"{summary.steps:,}",
+            "Steps/s": number(summary.steps_per_second, 0),
+        },
+    )
 
 
 def _details(run: Run, name: str) -> dict[str, object]:

@@ -1,31 +1,26 @@
-"""Learning curves of some runs, as Plotly figures that differ in dash and marker as well as in colour."""
+"""Learning curves of groups of runs, as Plotly figures that differ in dash and marker as well as in colour."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from safexp.episodes import Episode
+from safexp.report.curves import CURVES, Curve, Spread, limits, spread
+from safexp.report.groups import Group
 from safexp.signals import Array
-from safexp.studies.folder import Run
-
-WINDOW = 50
-"""How many episodes a smoothed point is the mean of."""
-
-POINTS = 250
-"""How many points of a curve are drawn."""
-
-EARLIEST = 9
-"""The first episode that is drawn, where there are more."""
 
 COLOURS = ("#0a58a8", "#c2410c", "#0f766e", "#7e22ce", "#a16207", "#be185d", "#334155", "#4d7c0f")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "hexagon")
+
+Styles = dict[str, int]
+"""The number of each group's colour, dash and marker, by its name: the same on every task."""
 
 
 @dataclass(frozen=True)
@@ -38,112 +33,99 @@ class Chart:
     figure: go.Figure
 
 
-@dataclass(frozen=True)
-class Curve:
-    """One quantity of every episode, against environment steps, and how many episodes become one point."""
-
-    title: str
-    caption: str
-    axis: str
-    value: Callable[[Episode], float]
-    smooth: Callable[[Array], Array]
+def styles(groups: Sequence[Group]) -> Styles:
+    """How the groups are drawn, in the order of their names' first appearance."""
+    return {name: index for index, name in enumerate(dict.fromkeys(group.name for group in groups))}
 
 
-def rolling_mean(values: Array) -> Array:
-    """The mean of each value (n,) and the `WINDOW` − 1 before it; of fewer at the start."""
-    sums = np.cumsum(np.concatenate([[0.0], values]))
-    ends = np.arange(1, len(values) + 1)
-    starts = np.maximum(ends - WINDOW, 0)
-    return (sums[ends] - sums[starts]) / (ends - starts)
+def charts(groups: Sequence[Group], drawn_as: Styles) -> list[Chart]:
+    """All learning curves of the groups on one task."""
+    return [draw(curve, groups, drawn_as) for curve in CURVES]
 
 
-def rolling_max(values: Array) -> Array:
-    """The largest of each value (n,) and the `WINDOW` − 1 before it."""
-    padded = np.concatenate([np.full(WINDOW - 1, -np.inf), values])
-    return np.lib.stride_tricks.sliding_window_view(padded, WINDOW).max(axis=1)
-
-
-MEAN = f"Mean of the last {WINDOW} episodes."
-CURVES = (
-    Curve("True return", f"What the task paid. {MEAN}", "return", lambda e: e.true_return, rolling_mean),
-    Curve("Penalised return", f"What the learner got. {MEAN}", "return", lambda e: e.penalised_return, rolling_mean),
-    Curve("Episode cost", MEAN, "cost", lambda e: e.cost, rolling_mean),
-    Curve("Largest episode cost", f"Of the last {WINDOW} episodes.", "cost", lambda e: e.cost, rolling_max),
-    Curve("Violations so far", "Episodes that broke the constraint.", "episodes", lambda e: e.violated, np.cumsum),
-    Curve("Stop rate", f"Episodes that the shield ended. {MEAN}", "share", lambda e: e.stopped, rolling_mean),
-)
-
-
-def charts(runs: Sequence[Run], labels: Sequence[str]) -> list[Chart]:
-    """All learning curves of these runs."""
-    return [draw(curve, runs, labels) for curve in CURVES]
-
-
-def draw(curve: Curve, runs: Sequence[Run], labels: Sequence[str]) -> Chart:
-    """One quantity of all runs."""
-    figure = go.Figure(layout=layout(curve.axis, len(runs)))
-    last_step = max((run.episodes[-1].end_step for run in runs if run.episodes), default=1)
+def draw(curve: Curve, groups: Sequence[Group], drawn_as: Styles) -> Chart:
+    """One number of all groups: the mean over runs, and ± one standard deviation where there are several."""
+    figure = go.Figure(layout=layout(curve.axis, len(groups), curve.floor))
+    spreads = [spread(group, curve) for group in groups]
     endings = []
-    for index, (run, label) in enumerate(zip(runs, labels, strict=True)):
-        if not run.episodes:
-            endings.append(f"{label} has no finished episode")
+    for group, found in zip(groups, spreads, strict=True):
+        if not len(found.steps):
+            endings.append(f"{group.name} has no finished episode")
             continue
-        steps = np.array([episode.end_step for episode in run.episodes])
-        values = np.array([curve.value(episode) for episode in run.episodes], dtype=np.float64)
-        shown = curve.smooth(values)
-        picked = sample(len(values))
-        figure.add_trace(line(index, label, steps[picked], shown[picked]))
-        ending = f"{shown[-1]:.0%}" if curve.axis == "share" else f"{shown[-1]:,.4g}"
-        endings.append(f"{label} ends at {ending}")
+        index = drawn_as[group.name]
+        if len(group.runs) > 1:
+            figure.add_trace(_band(index, group.name, found))
+        figure.add_trace(line(index, group.name, found.steps, found.mean, views(found.mean, found.middle)))
+        ending = f"{found.mean[-1]:.0%}" if curve.axis == "share" else f"{found.mean[-1]:,.4g}"
+        endings.append(f"{group.name} ends at {ending}")
     if curve.axis == "cost":
-        for limit in sorted({limit for run in runs for limit in _limits(run)}):
-            figure.add_trace(_limit_line(limit, last_step))
+        steps = np.concatenate([found.steps for found in spreads])
+        for limit in limits(groups) if len(steps) else []:
+            figure.add_trace(_limit_line(limit, int(steps.min()), int(steps.max())))
             endings.append(f"the limit is {limit:g}")
     summary = f"Line chart of {curve.title.lower()} against environment steps: {'; '.join(endings)}."
     return Chart(curve.title, curve.caption, summary, figure)
 
 
-def sample(count: int) -> NDArray[np.intp]:
-    """At most `POINTS` of `count` indices, evenly, up to the last.
-
-    The first few are left out where there are others: the episodes that end first are the shortest, and no fair sample.
-    """
-    return np.unique(np.linspace(min(EARLIEST, count - 1), count - 1, POINTS).round().astype(np.intp))
+def views(mean: Array, middle: Array) -> dict[str, list[float]]:
+    """What the page can draw of a trace: the mean ± one standard deviation, or the inter-quartile mean's interval."""
+    return {"mean": mean.tolist(), "middle": middle.tolist()}
 
 
-def _limits(run: Run) -> list[float]:
-    """The limit of the plain sum of costs, which is what is drawn, if the run has one."""
-    config = run.config
-    plain = config.constraint == "budget" and config.discount == 1
-    return [config.limit] if plain and config.limit is not None else []
-
-
-def line(index: int, label: str, steps: Array, values: Array) -> go.Scatter:
-    """A curve of run `index`."""
+def line(
+    index: int, name: str, steps: NDArray[Any], values: Array, meta: dict[str, list[float]] | None = None
+) -> go.Scatter:
+    """The curve of a group drawn in style `index`."""
     colour = COLOURS[index % len(COLOURS)]
     return go.Scatter(
         x=steps.tolist(),
         y=values.tolist(),
-        name=html.escape(label),  # Plotly reads tags in text
+        name=html.escape(name),  # Plotly reads tags in text
+        legendgroup=name,
+        meta=meta,
         mode="lines+markers",
         line={"color": colour, "width": 2.25, "dash": DASHES[index % len(DASHES)]},
         marker={"color": colour, "size": 8, "symbol": MARKERS[index % len(MARKERS)], "maxdisplayed": 9},
     )
 
 
-def _limit_line(limit: float, last_step: int) -> go.Scatter:
+def _band(index: int, name: str, found: Spread) -> go.Scatter:
+    """How far the runs of a group are apart; it comes and goes with their curve."""
+    around = [np.concatenate([found.mean + found.deviation, (found.mean - found.deviation)[::-1]])]
+    around.append(np.concatenate([found.high, found.low[::-1]]))
+    red, green, blue = bytes.fromhex(COLOURS[index % len(COLOURS)][1:])
     return go.Scatter(
-        x=[0, last_step], y=[limit, limit], name=f"limit {limit:g}", mode="lines", line={"color": "#111827", "width": 1}
+        x=[*found.steps.tolist(), *found.steps[::-1].tolist()],
+        y=around[0].tolist(),
+        legendgroup=name,
+        meta=views(*around),
+        mode="lines",
+        fill="toself",
+        fillcolor=f"rgba({red},{green},{blue},0.16)",
+        line={"width": 0},
+        hoverinfo="skip",
+        showlegend=False,
     )
 
 
-def layout(axis: str, runs: int) -> go.Layout:
-    """What all figures against environment steps have in common."""
+def _limit_line(limit: float, first_step: int, last_step: int) -> go.Scatter:
+    return go.Scatter(
+        x=[first_step, last_step],
+        y=[limit, limit],
+        name=f"limit {limit:g}",
+        legendgroup=f"limit {limit:g}",
+        mode="lines",
+        line={"color": "#111827", "width": 1.25},
+    )
+
+
+def layout(axis: str, entries: int, floor: float | None = None, include: tuple[float, ...] = (0.0,)) -> go.Layout:
+    """What all figures against environment steps have in common; `floor` is told to the page, `include` always seen."""
     grid = {"gridcolor": "#e5e7eb", "zerolinecolor": "#d1d5db", "linecolor": "#9ca3af", "automargin": True}
     title_font = {"size": 13}
     return go.Layout(
         template="none",
-        height=300 + 18 * runs,  # a legend must not squeeze its curves
+        height=300 + 12 * entries,  # a legend must not squeeze its curves
         margin={"l": 8, "r": 12, "t": 8, "b": 8},
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"},
         paper_bgcolor="rgba(0,0,0,0)",
@@ -151,6 +133,7 @@ def layout(axis: str, runs: int) -> go.Layout:
         hovermode="x unified",
         showlegend=True,
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        meta={"floor": floor},
         xaxis={
             **grid,
             "title": {"text": "environment steps", "font": title_font},
@@ -160,7 +143,7 @@ def layout(axis: str, runs: int) -> go.Layout:
         yaxis={
             **grid,
             "title": {"text": axis, "font": title_font},
-            "autorangeoptions": {"include": 0},  # not "tozero": a curve at 0 must not hide in the axis
-            "tickformat": ".0%" if axis == "share" else "",
+            "autorangeoptions": {"include": include},  # not "tozero": a curve at 0 must not hide in the axis
+            "tickformat": ".2~%" if axis == "share" else "",
         },
     )

@@ -1,4 +1,4 @@
-"""The numbers of a run that a table shows."""
+"""The numbers of a run, and of a group of runs, that a table shows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from safexp.coverage import Coverage, total
+from safexp.report.groups import Group
 from safexp.studies.folder import Run
-from safexp.studies.stats import exact_interval
+from safexp.studies.stats import (
+    exact_interval,
+    improvement_interval,
+    interquartile_interval,
+    interquartile_mean,
+    mean_and_deviation,
+    probability_of_improvement,
+)
 
 WINDOW = 100
 """How many of the last episodes make up the final performance."""
+
+Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -22,15 +32,17 @@ class Summary:
 
     `final_return` and `final_stops` are means over the last episodes, None where none ended. `violations` counts
     episodes, also those that broke the constraint and had not ended (`unfinished_violations` of them); the interval is
-    of the probability that a finished episode breaks it. `coverage` counts how often the quantifier was right before
-    it learned, and `delta` is how often it may be wrong by its own account, None in runs without one.
+    of the probability that a finished episode breaks it. `max_cost` is the largest of a finished episode. `coverage`
+    counts how often the quantifier was right before it learned, and `delta` is how often it may be wrong by its own
+    account, None in runs without one.
     """
 
     episodes: int
     final_return: float | None
     violations: int
     unfinished_violations: int
-    interval: tuple[float, float]
+    interval: Interval
+    max_cost: float | None
     final_stops: float | None
     stops: int
     interventions: int
@@ -40,18 +52,48 @@ class Summary:
     delta: float | None
 
 
+@dataclass(frozen=True)
+class GroupSummary:
+    """A group in numbers.
+
+    Counts, and the interval of violations, are of all its runs together; returns and final stops of those that
+    finished, if any did, the deviation of two or more.
+    `better` is the probability that a run has a higher final return than one of the reference, with its interval; an
+    interval of fewer than two runs is None, as is all that no run can tell.
+    """
+
+    runs: int
+    unfinished: int
+    final_return: float | None
+    deviation: float | None
+    middle: float | None
+    middle_interval: Interval | None
+    better: float | None
+    better_interval: Interval | None
+    violations: int
+    unfinished_violations: int
+    episodes: int
+    interval: Interval
+    max_cost: float | None
+    final_stops: float | None
+    stops: int
+    interventions: int
+    steps_per_second: float | None
+    coverage: Coverage
+
+
 def summarise(run: Run) -> Summary:
     """The numbers of a run."""
-    last = run.episodes[-WINDOW:]
     finished = sum(episode.violated for episode in run.episodes)
     counted = int(run.metrics[-1]["violations"]) if run.metrics else 0
     return Summary(
         episodes=len(run.episodes),
-        final_return=float(np.mean([episode.true_return for episode in last])) if last else None,
+        final_return=final_return(run),
         violations=max(counted, finished),
         unfinished_violations=max(counted - finished, 0),
         interval=exact_interval(finished, len(run.episodes)),
-        final_stops=float(np.mean([episode.stopped for episode in last])) if last else None,
+        max_cost=max((episode.cost for episode in run.episodes), default=None),
+        final_stops=final_stops(run),
         stops=sum(episode.stopped for episode in run.episodes),
         interventions=sum(episode.interventions for episode in run.episodes),
         steps=int(run.metrics[-1]["steps"]) if run.metrics else 0,
@@ -59,6 +101,65 @@ def summarise(run: Run) -> Summary:
         coverage=total(coverages(run)),
         delta=run.metrics[-1].get("delta") if run.metrics else None,
     )
+
+
+def final_return(run: Run) -> float | None:
+    """The mean true return of the last episodes: a run's score."""
+    return _mean([episode.true_return for episode in run.episodes[-WINDOW:]])
+
+
+def final_stops(run: Run) -> float | None:
+    """The share of the last episodes that was stopped."""
+    return _mean([episode.stopped for episode in run.episodes[-WINDOW:]])
+
+
+def summarise_group(group: Group, reference: Group | None = None) -> GroupSummary:
+    """The numbers of a group, compared with the reference on the same task, if there is one."""
+    each = [summarise(run) for run in group.runs]
+    returns = _returns(group)
+    others = [] if reference is None else _returns(reference)
+    compared, several = bool(returns and others), len(returns) > 1
+    mean, deviation = map(float, mean_and_deviation(returns)) if returns else (None, None)
+    violations, unfinished = sum(run.violations for run in each), sum(run.unfinished_violations for run in each)
+    episodes = sum(run.episodes for run in each)
+    return GroupSummary(
+        runs=len(each),
+        unfinished=sum(run.status != "finished" for run in group.runs),
+        final_return=mean,
+        deviation=deviation if several else None,
+        middle=float(interquartile_mean(returns)) if returns else None,
+        middle_interval=_floats(interquartile_interval([returns])) if several else None,
+        better=probability_of_improvement([returns], [others]) if compared else None,
+        better_interval=improvement_interval([returns], [others]) if several and len(others) > 1 else None,
+        violations=violations,
+        unfinished_violations=unfinished,
+        episodes=episodes,
+        interval=exact_interval(violations - unfinished, episodes),
+        max_cost=max((run.max_cost for run in each if run.max_cost is not None), default=None),
+        final_stops=_mean([share for run in group.trained if (share := final_stops(run)) is not None]),
+        stops=sum(run.stops for run in each),
+        interventions=sum(run.interventions for run in each),
+        steps_per_second=_mean([run.steps_per_second for run in each if run.steps_per_second is not None]),
+        coverage=total([run.coverage for run in each]),
+    )
+
+
+def reference_name(groups: Sequence[Group], wanted: str | None = None) -> str:
+    """With which groups the others on their task are compared: those of the wanted name, or of the commonest.
+
+    Raises:
+        ValueError: where no group has the wanted name.
+    """
+    known = Counter(group.name for group in groups)
+    if wanted is not None and wanted not in known:
+        raise ValueError(f"--reference {wanted}: no method here is called so; there are {', '.join(known)}.")
+    return wanted or max(known, key=lambda name: known[name])
+
+
+def reference_for(group: Group, groups: Sequence[Group], name: str) -> Group | None:
+    """The group of this name on the same task, unless it is the group itself."""
+    found = next((other for other in groups if (other.task, other.name) == (group.task, name)), None)
+    return None if found is group else found
 
 
 def coverages(run: Run) -> list[Coverage]:
@@ -86,13 +187,32 @@ def percent(value: float | None, digits: int = 0) -> str:
     return "-" if value is None else f"{value:.{digits}%}"
 
 
+def between(value: float | None, interval: Interval | None, digits: int = 2) -> str:
+    """A number with its interval below it, for a table."""
+    if value is None or interval is None:
+        return number(value, digits)
+    return f"{value:,.{digits}f}\n({interval[0]:,.{digits}f} to {interval[1]:,.{digits}f})"
+
+
 def coverage_text(covered: int, rows: int) -> str:
-    """A share of covered transitions with its exact interval."""
+    """A share of covered transitions with its exact interval below it."""
     low, high = exact_interval(covered, rows)
-    return f"{100 * covered / rows:.4g} % ({100 * low:.4g} to {100 * high:.4g})" if rows else "-"
+    return f"{100 * covered / rows:.4g} %\n({100 * low:.4g} to {100 * high:.4g})" if rows else "-"
 
 
-def interval_text(summary: Summary) -> str:
+def interval_text(summary: Summary | GroupSummary) -> str:
     """The interval of the violation rate, with as many digits as a rate near 0 or 1 needs."""
     low, high = summary.interval
     return f"{100 * low:.3g} to {100 * high:.3g} %" if summary.episodes else "-"
+
+
+def _returns(group: Group) -> list[float]:
+    return [score for run in group.trained if (score := final_return(run)) is not None]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def _floats(interval: tuple[float, float]) -> Interval:
+    return float(interval[0]), float(interval[1])

@@ -144,10 +144,10 @@ def read(folder: Path) -> Run:
         return Run(
             path=folder,
             config=RunConfig.from_json(document["config"], out=folder),
-            versions=document["versions"],
+            versions=dict(document["versions"]),
             command=str(document["command"]),
             episodes=read_episodes(folder / EPISODES),
-            metrics=[json.loads(line) for line in _whole_lines(folder / METRICS)],
+            metrics=_read_metrics(folder / METRICS),
             timing=_read_json(folder / TIMING) if (folder / TIMING).exists() else {},
             trajectories=_read_trajectories(folder / TRAJECTORIES),
         )
@@ -175,6 +175,17 @@ def _read_trajectories(path: Path) -> Trajectories:
         return Trajectories.from_json(document)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path.name} is damaged ({type(error).__name__}: {error})") from error
+
+
+def _read_metrics(path: Path) -> list[Mapping[str, Any]]:
+    lines = []
+    for number, text in enumerate(_whole_lines(path), start=1):
+        try:
+            lines.append(line := json.loads(text))
+            int(line["steps"]), int(line["violations"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"line {number} of {path.name} is damaged ({type(error).__name__}: {error})") from error
+    return lines
 
 
 def read_episodes(path: Path) -> list[Episode]:

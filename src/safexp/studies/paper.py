@@ -19,7 +19,7 @@ from safexp.report.terminal import print_rows
 from safexp.report.watch import Watch
 from safexp.studies import folder as run_folder
 from safexp.studies.config import RunConfig
-from safexp.studies.stats import upper_bound
+from safexp.studies.stats import mean_and_deviation, upper_bound
 from safexp.studies.sweep import sweep
 
 EPOCH_STEPS = 10_000
@@ -139,7 +139,7 @@ def summarise(task: str, method: str, folders: Sequence[Path], evaluation: int) 
     runs = [run_folder.read(folder) for folder in folders]
     last = [run.episodes[-LAST:] for run in runs]
     pooled = [episode for episodes in last for episode in episodes]
-    returns = [_mean(episodes, "true_return") for episodes in last]
+    returns, deviation = mean_and_deviation([_mean(episodes, "true_return") for episodes in last])
     late = [run.metrics[-1]["stops"] - (run.metrics[-11]["stops"] if len(run.metrics) > 10 else 0) for run in runs]
     stops = sum(episode.stopped for episode in pooled)
     return Row(
@@ -148,8 +148,8 @@ def summarise(task: str, method: str, folders: Sequence[Path], evaluation: int) 
         seeds=len(runs),
         violated=sum(int(run.metrics[-1]["violations"]) for run in runs),
         episodes=sum(len(run.episodes) for run in runs),
-        returns=float(np.mean(returns)),
-        deviation=float(np.std(returns)),
+        returns=float(returns),
+        deviation=float(deviation),
         deterministic=float(np.mean([_mean(evaluate(folder, evaluation), "true_return") for folder in folders])),
         cost=_mean(pooled, "cost"),
         max_cost=max(episode.cost for episode in pooled),

@@ -129,10 +129,11 @@ class Checkpoints(BaseCallback):
             self._restore(self.resumed)
             self.resumed = None
         elif self.root["agent"].epochs > self._epochs and time.perf_counter() >= self._due:
-            self._save()
+            self.save()
         self._epochs = self.root["agent"].epochs
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Write the state, or say once that it cannot be written."""
         began = time.perf_counter()
         try:
             state, arrays = snapshot.take(self.root)

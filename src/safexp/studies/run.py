@@ -23,6 +23,7 @@ from safexp.studies import folder as run_folder
 from safexp.studies import resume as resumption
 from safexp.studies.build import Agent, build
 from safexp.studies.config import RunConfig
+from safexp.studies.stopwatch import Stopwatch, watch
 from safexp.studies.trajectories import Follower
 from safexp.tasks.scene import scenes_of
 from safexp.vector import BatchedVecEnv
@@ -63,13 +64,16 @@ def train(agent: Agent, config: RunConfig, start: resumption.Checkpoint | None, 
     recorder.witness = follower = follow(agent)
     clock = Clock(start.seconds if start else 0.0)
     writer = EpochWriter(agent, folder, follower)
-    root = {"agent": agent, "follower": follower, "written": writer.written}
+    clock.stopwatch.around(writer, "_write", "files")
+    root = {"agent": agent, "follower": follower, "written": writer.written, "spent": clock.stopwatch.seconds}
     shown = ProgressBar(config.steps, recorder, title=describe(config)) if progress_bar else nullcontext()
     logger = configure(str(folder / run_folder.TENSORBOARD), ["tensorboard"])
     agent.learner.set_logger(logger)
     try:
         with shown as bar:
-            callbacks = [writer, resumption.Checkpoints(root, folder, clock, start), *([bar] if bar else [])]
+            checkpoints = resumption.Checkpoints(root, folder, clock, start)
+            clock.stopwatch.around(checkpoints, "save", "files")
+            callbacks = [writer, checkpoints, *([bar] if bar else []), watch(agent, clock.stopwatch)]
             agent.learn(config.steps, callbacks)
         agent.save(folder / run_folder.AGENT)
     except KeyboardInterrupt:
@@ -178,9 +182,10 @@ class EpochWriter(BaseCallback):
 
 
 class Clock:
-    """When a run began and how long it has taken, with the seconds that it took before it was interrupted."""
+    """When a run began and how long it has taken, in all (`before` it was interrupted, too) and in its parts."""
 
     def __init__(self, before: float = 0.0) -> None:
+        self.stopwatch = Stopwatch()
         self._date = datetime.now(UTC).isoformat(timespec="seconds")
         self._start = time.perf_counter() - before
 
@@ -197,6 +202,7 @@ class Clock:
             "seconds": round(seconds, 3),
             "steps": steps,
             "steps_per_second": round(steps / seconds, 1),
+            "seconds_in": {name: round(spent, 3) for name, spent in self.stopwatch.seconds.items()},
         }
 
 

@@ -1,0 +1,155 @@
+"""Figures of groups of runs for a paper: learning curves and converged performance, in print size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+
+from safexp.report.curves import COST, MAX_COST, RETURN, Curve, limits, spread
+from safexp.report.groups import Group, by_task, group_runs
+from safexp.report.plots import COLOURS, Styles, styles
+from safexp.studies.folder import Run
+
+SHOWN = (RETURN, COST, MAX_COST)
+"""The paper's three metrics."""
+
+CONVERGED = 0.1
+"""The last share of the epochs, whose values make up the converged performance."""
+
+FORMATS = ("png", "svg", "pdf")
+DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 2)), (0, (5, 1, 1, 1, 1, 1)))
+MARKERS = "osD^X*Ph"
+
+STYLE: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.3,
+    "svg.hashsalt": "safexp",
+    "pdf.fonttype": 42,
+}
+"""Print size, fonts that stay text, and the same bytes for the same runs."""
+
+
+def write_figures(folder: Path, runs: Sequence[Run]) -> list[Path]:
+    """Write curves.* (metrics by tasks) and converged.* into a folder; returns the files."""
+    groups = group_runs(runs)
+    tasks = by_task(groups)
+    folder.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context(STYLE):
+        drawings = {"curves": draw_curves(tasks, styles(groups)), "converged": draw_converged(tasks, styles(groups))}
+        paths = []
+        for name, figure in drawings.items():
+            for kind in FORMATS:
+                paths.append(folder / f"{name}.{kind}")
+                undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+                figure.savefig(paths[-1], dpi=200, metadata=undated)
+    return paths
+
+
+def draw_curves(tasks: dict[str, list[Group]], drawn_as: Styles) -> Figure:
+    """The paper's Figure 2: a row for each metric, a column for each task, mean ± one standard deviation over runs."""
+    figure, grid = _grid(len(SHOWN), tasks, height=1.65)
+    for column, (task, groups) in enumerate(tasks.items()):
+        for row, curve in enumerate(SHOWN):
+            axes: Axes = grid[row, column]
+            for group in groups:
+                _draw_curve(axes, group, curve, drawn_as[group.name])
+            _draw_limits(axes, groups, curve)
+            axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+            if column == 0:
+                axes.set_ylabel(curve.title)
+        grid[0, column].set_title(_plain(task))
+        grid[-1, column].set_xlabel("environment steps")
+    _draw_legend(figure, grid)
+    return figure
+
+
+def draw_converged(tasks: dict[str, list[Group]], drawn_as: Styles) -> Figure:
+    """The paper's Figure 3: box plots of the last tenth of the epochs of all runs that finished, if any did."""
+    figure, grid = _grid(len(SHOWN), tasks, height=1.5)
+    for column, (task, groups) in enumerate(tasks.items()):
+        for row, curve in enumerate(SHOWN):
+            axes: Axes = grid[row, column]
+            boxes = axes.boxplot(
+                [converged(group, curve) for group in groups],
+                widths=0.6,
+                patch_artist=True,
+                medianprops={"color": "black"},
+                flierprops={"markersize": 2},
+            )
+            for group, box in zip(groups, boxes["boxes"], strict=True):
+                box.set(facecolor=f"{COLOURS[drawn_as[group.name] % len(COLOURS)]}66")
+            _draw_limits(axes, groups, curve)
+            axes.set_xticks(range(1, len(groups) + 1), [""] * len(groups))
+            if column == 0:
+                axes.set_ylabel(curve.title)
+        grid[0, column].set_title(_plain(task))
+        grid[-1, column].set_xticklabels([_plain(group.name) for group in groups], rotation=30, ha="right")
+    return figure
+
+
+def converged(group: Group, curve: Curve) -> list[float]:
+    """The values of the last tenth of the epochs that have one, of all runs that finished, if any did."""
+    found: list[float] = []
+    for run in group.trained:
+        values = [line[curve.key] for line in run.metrics if line.get(curve.key) is not None]
+        found += values[-max(int(np.ceil(CONVERGED * len(values))), 1) :]
+    return found
+
+
+def _plain(text: str) -> str:
+    """Text that Matplotlib does not take for a formula."""
+    return text.replace("$", r"\$")
+
+
+def _grid(rows: int, tasks: dict[str, list[Group]], height: float) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(max(2.9 * len(tasks), 3.4), height * rows + 0.5), layout="constrained")
+    return figure, figure.subplots(rows, len(tasks), squeeze=False, sharex="col", sharey="row")
+
+
+def _draw_curve(axes: Axes, group: Group, curve: Curve, index: int) -> None:
+    found = spread(group, curve)
+    if not len(found.steps):
+        return
+    colour = COLOURS[index % len(COLOURS)]
+    axes.plot(
+        found.steps,
+        found.mean,
+        color=colour,
+        linestyle=DASHES[index % len(DASHES)],
+        marker=MARKERS[index % len(MARKERS)],
+        markevery=(index / 50, 0.2),  # apart, so that markers of curves that agree do not hide each other
+        markersize=3.5,
+        label=_plain(group.name),
+    )
+    if len(group.runs) > 1:
+        below, above = found.mean - found.deviation, found.mean + found.deviation
+        axes.fill_between(found.steps, below, above, color=colour, alpha=0.16, linewidth=0)
+
+
+def _draw_limits(axes: Axes, groups: Sequence[Group], curve: Curve) -> None:
+    for limit in limits(groups) if curve.axis == "cost" else []:
+        axes.axhline(limit, color="black", linewidth=0.8, zorder=1, label=f"limit {limit:g}")
+
+
+def _draw_legend(figure: Figure, grid: Any) -> None:
+    """One legend of all that is drawn anywhere, below everything."""
+    entries: dict[str, Artist] = {}
+    for axes in grid.flat:
+        handles, names = axes.get_legend_handles_labels()
+        entries |= dict(zip(names, handles, strict=True))
+    columns = max(min(len(entries), 6), 1)
+    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns, frameon=False)

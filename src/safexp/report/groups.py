@@ -1,0 +1,100 @@
+"""Runs that differ in their seeds alone belong together: a group is one method on one task."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from safexp.studies.config import RunConfig
+from safexp.studies.folder import Run
+
+NOT_COMPARED = ("task", "task_options", "method", "seed")
+"""The settings that never tell two methods on a task apart: they are its heading, or its name already."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one description but for their seeds; `name` tells it from the others on its `task`."""
+
+    task: str
+    name: str
+    runs: tuple[Run, ...]
+
+    @property
+    def config(self) -> RunConfig:
+        """The description, with the seed of the first run."""
+        return self.runs[0].config
+
+    @property
+    def trained(self) -> tuple[Run, ...]:
+        """The runs that finished, whose last episodes can be compared; all, where none did."""
+        return tuple(run for run in self.runs if run.status == "finished") or self.runs
+
+
+def group_runs(runs: Sequence[Run]) -> list[Group]:
+    """Groups in the order of their first runs, task by task.
+
+    Where a seed was run twice, the second goes to a group of its own: counted twice it would make intervals too narrow.
+    """
+    sorted_out: defaultdict[tuple[str, str, int], list[Run]] = defaultdict(list)
+    seen: Counter[tuple[str, int]] = Counter()
+    for run in runs:
+        description = json.dumps({**run.config.to_json(), "seed": None}, sort_keys=True)
+        occurrence = seen[description, run.config.seed]
+        seen[description, run.config.seed] += 1
+        sorted_out[task_of(run.config), description, occurrence].append(run)
+    tasks: defaultdict[str, list[list[Run]]] = defaultdict(list)
+    for (task, _, _), members in sorted_out.items():
+        tasks[task].append(members)
+    return [
+        Group(task, name, tuple(members))
+        for task, groups in tasks.items()
+        for name, members in zip(names([group[0].config for group in groups]), groups, strict=True)
+    ]
+
+
+def by_task(groups: Sequence[Group]) -> dict[str, list[Group]]:
+    """The groups on each task."""
+    tasks: defaultdict[str, list[Group]] = defaultdict(list)
+    for group in groups:
+        tasks[group.task].append(group)
+    return dict(tasks)
+
+
+def task_of(config: RunConfig) -> str:
+    """A task with its options, if it has any."""
+    return config.task + (f" {json.dumps(dict(config.task_options))}" if config.task_options else "")
+
+
+def names(configs: Sequence[RunConfig]) -> list[str]:
+    """A name for each of these on one task: its method, and of several with the same one what it differs in.
+
+    A value that more than half of them have goes without saying.
+    """
+    found: list[str] = []
+    for config in configs:
+        same = [_flat(other.to_json()) for other in configs if other.method == config.method]
+        own = _flat(config.to_json())
+        rare = [key for key in own if 2 * sum(other.get(key) == own[key] for other in same) <= len(same)]
+        told = ", ".join(f"{key.rpartition('.')[2]} {_short(own[key])}" for key in rare)
+        name = f"{config.method} ({told})" if told else config.method
+        again = sum(other == name or other.startswith(f"{name}, run ") for other in found)
+        found.append(f"{name}, run {again + 1}" if again else name)
+    return found
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _flat(settings: Mapping[str, Any], within: str = "") -> dict[str, Any]:
+    """Settings of settings by their whole names."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        if within or name not in NOT_COMPARED:
+            nested = isinstance(value, Mapping)
+            flat |= _flat(value, f"{within}{name}.") if nested else {f"{within}{name}": value}
+    return flat

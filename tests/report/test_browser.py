@@ -1,0 +1,120 @@
+"""The report in a browser; Debian's package `chromium` is enough."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from safexp.report.html import write_report
+from safexp.studies.folder import Run
+from safexp.studies.trajectories import Trajectories, Trajectory
+from safexp.tasks.scene import Floor
+
+from . import browser
+from .conftest import maker
+
+pytestmark = pytest.mark.skipif(browser.PROGRAM is None, reason="no chromium here: apt-get install chromium")
+
+FLOOR = Floor(extent=1.5, goal=(1.1, 1.1), goal_radius=0.3, hazards=((0.0, 0.0),), hazard_radius=0.7)
+WAY = Trajectory(0, "stopped", FLOOR, np.linspace([-1, -1], [1, -1], 5))
+FIGURES = 2 * 6 + 2 + 2
+"""Curves on two tasks, a pair of maps, and the bars of the time on both."""
+
+FIRST = "document.querySelector('.curve .plot')"
+LEGEND = f"[...{FIRST}.querySelectorAll('.legend .traces')]"
+ENTRY = f"{LEGEND}.find(entry => entry.textContent.includes('bare')).querySelector('.legendtoggle')"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Page]:
+    with browser.chromium(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("report")
+    make_run = maker(place)
+    other = "safexp/PlanarRobotDiscrete-v0"
+    runs: list[Run] = [
+        *(make_run(f"a{seed}", seed=seed, paid=float(seed), ways=Trajectories((WAY,), (WAY,))) for seed in range(3)),
+        *(make_run(f"b{seed}", seed=seed, method="bare", violate=2) for seed in range(2)),
+        make_run("<i>a rather long name of a run & its folder</i>", task=other),
+        make_run("bare", method="bare", task=other, violate=1),
+    ]
+    write_report(place / "report.html", runs, ["c does not exist."])
+    return place / "report.html"
+
+
+def shown(page: browser.Page, name: str) -> list[int]:
+    """How many lines of this name are drawn in each of the curves."""
+    count = f"plot._fullData.filter(trace => trace.name === '{name}' && trace.visible === true).length"
+    return list(page.value(f"[...document.querySelectorAll('.curve .plot')].map(plot => {count})"))
+
+
+def test_every_figure_is_drawn_and_nothing_complains(page: browser.Page, report: Path) -> None:
+    page.open(report)
+    assert page.value("document.querySelectorAll('.plot').length") == FIGURES
+    sizes = page.value(
+        "[...document.querySelectorAll('.plot .main-svg:first-child')].map(svg => svg.getBoundingClientRect().width)"
+    )
+    assert len(sizes) == FIGURES
+    assert min(sizes) > 300
+    assert page.value("document.querySelectorAll('.plot .scatterlayer .trace').length") > 2 * FIGURES
+    assert page.value("document.querySelectorAll('.barlayer .point path').length") > 0
+    assert page.problems == []
+
+
+def test_a_click_on_a_legend_hides_a_method_everywhere_and_shows_it_again(page: browser.Page, report: Path) -> None:
+    page.open(report)
+    assert shown(page, "bare") == [1] * 12
+    for expected in (0, 1):
+        page.click(ENTRY)
+        page.value("new Promise(done => setTimeout(done, 600))")  # Plotly waits for a second click
+        assert shown(page, "bare") == [expected] * 12
+        assert shown(page, "mase") == [1] * 12
+    assert page.problems == []
+
+
+def test_axes_and_bands_can_be_chosen(page: browser.Page, report: Path) -> None:
+    page.open(report)
+    returns, costs = (f"[...document.querySelectorAll('.curve .plot')][{index}]" for index in (0, 1))
+    mean = page.value(f"{returns}._fullData.find(trace => trace.name === 'mase').y[0]")
+    page.click("document.querySelector('input[value=middle]')")
+    page.click("document.querySelector('input[name=values]')")
+    page.settle()
+    assert page.value(f"{returns}._fullLayout.yaxis.type") == "linear", "returns can be negative"
+    assert page.value(f"{costs}._fullLayout.yaxis.type") == "log"
+    band = f"{returns}._fullData.find(trace => trace.fill === 'toself')"
+    assert page.value(f"{band}.y[0] === {band}.meta.middle[0] && {band}.y[0] !== {band}.meta.mean[0]")
+    stops = "[...document.querySelectorAll('.curve .plot')][3]"
+    assert page.value(f"Math.min(...{stops}._fullData[0].y)") == 0.001, "drawn at the floor, not left out"
+    page.click("document.querySelector('input[value=mean]')")
+    page.click("document.querySelector('input[name=values]')")
+    page.click("document.querySelector('input[name=steps]')")
+    assert page.value(f"{costs}._fullLayout.yaxis.type") == "linear"
+    assert page.value(f"{costs}._fullLayout.xaxis.type") == "log"
+    assert page.value(f"{returns}._fullData.find(trace => trace.name === 'mase').y[0]") == mean
+    assert page.problems == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_is_wider_than_the_window(page: browser.Page, report: Path, width: int) -> None:
+    page.open(report, width)
+    page.value("document.querySelectorAll('details').forEach(one => one.open = true)")
+    page.settle()
+    assert page.value("document.documentElement.scrollWidth") <= width
+    wide = page.value(
+        "[...document.querySelectorAll('.plot')].filter(plot => plot.scrollWidth > plot.clientWidth + 1).length"
+    )
+    assert wide == 0
+    assert page.problems == []
+
+
+def test_what_a_page_does_wrong_is_seen(page: browser.Page, tmp_path: Path) -> None:
+    for name, script in [("thrown", "nothing.here"), ("said", "console.error('bad')")]:
+        (tmp_path / f"{name}.html").write_text(f"<!doctype html><script>{script}</script>")
+        page.open(tmp_path / f"{name}.html")
+        assert len(page.problems) == 1
+        page.problems.clear()

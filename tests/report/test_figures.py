@@ -1,0 +1,94 @@
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from safexp.report.curves import CURVES, MAX_COST, RETURN, spread
+from safexp.report.figures import FORMATS, converged, draw_converged, draw_curves, write_figures
+from safexp.report.groups import by_task, group_runs
+from safexp.report.plots import styles
+from safexp.report.tables import write_tables
+from safexp.studies.folder import Run
+
+from .conftest import MakeRun
+
+
+@pytest.fixture
+def runs(make_run: MakeRun) -> list[Run]:
+    other = "safexp/PlanarRobotDiscrete-v0"
+    return [
+        *(make_run(f"a{seed}", seed=seed, paid=float(seed)) for seed in range(3)),
+        make_run("bare", method="bare", violate=3),
+        make_run("elsewhere", task=other, status=""),
+        make_run("empty", task=other, method="bare", episodes=0, status=""),
+    ]
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def test_figures_are_written_alike_in_every_format(runs: list[Run], tmp_path: Path) -> None:
+    paths = write_figures(tmp_path / "first", runs[-2:])
+    assert [path.name for path in paths] == [f"{name}.{kind}" for name in ("curves", "converged") for kind in FORMATS]
+    again = write_figures(tmp_path / "again", runs[-2:])
+    assert all(one.read_bytes() == other.read_bytes() for one, other in zip(paths, again, strict=True))
+    picture = Image.open(paths[0]).convert("L")
+    assert min(picture.size) > 600
+    assert len(set(picture.resize((200, 200)).tobytes())) > 20, "not blank"
+
+
+def test_curves_are_the_paper_s_rows_by_tasks(runs: list[Run]) -> None:
+    tasks = by_task(group_runs(runs))
+    figure = draw_curves(tasks, styles(group_runs(runs)))
+    returns, elsewhere, costs, *_ = figure.axes
+    assert len(figure.axes) == 3 * 2
+    assert [axes.get_ylabel() for axes in figure.axes[::2]] == [
+        *("Average episode return", "Average episode cost", "Maximum episode cost")
+    ]
+    mase, bare = returns.lines
+    assert list(mase.get_ydata()) == spread(tasks[runs[0].config.task][0], RETURN).mean.tolist()
+    assert mase.get_linestyle() != bare.get_linestyle()
+    assert len(returns.collections) == 1, "one seed has no band"
+    assert [list(line.get_ydata()) for line in costs.lines if line.get_label() == "limit 3"] == [[3.0, 3.0]]
+    assert len(elsewhere.lines) == 1, "a run without an episode has no curve"
+    assert [text.get_text() for text in figure.legends[0].texts] == ["mase", "bare", "limit 3"]
+
+
+def test_a_name_is_no_formula(make_run: MakeRun, tmp_path: Path) -> None:
+    runs = [make_run("a", task_options={"x": "$\\frac"}), make_run("b", task_options={"x": "$\\frac"}, limit=7.0)]
+    runs = [replace(run, config=replace(run.config, learner_options={"y": "$_{$"})) for run in runs]
+    assert all(path.stat().st_size for path in write_figures(tmp_path / "figures", runs))
+
+
+def test_converged_is_the_last_tenth_of_the_epochs_of_finished_runs(make_run: MakeRun) -> None:
+    runs = [make_run("a", seed=0, episodes=300, violate=299), make_run("b", seed=1, episodes=20, paid=9.0, status="")]
+    (group,) = group_runs(runs)
+    assert converged(group, RETURN) == [2.0, 2.0], "two of fifteen epochs"
+    assert converged(group, MAX_COST) == [1.0, 4.0]
+    costs = draw_converged({"a task": [group]}, {"mase": 0}).axes[2]
+    assert [2.5, 2.5] in [list(line.get_ydata()) for line in costs.lines], "the median"
+    assert [3.0, 3.0] in [list(line.get_ydata()) for line in costs.lines], "the limit"
+
+
+def test_tables_have_a_row_for_every_run_group_and_epoch(runs: list[Run], tmp_path: Path) -> None:
+    each, groups, curves = map(rows_of, write_tables(tmp_path / "tables", runs))
+    assert [row["run"] for row in each] == ["a0", "a1", "a2", "bare", "elsewhere", "empty"]
+    assert [(row["seed"], row["final_return"], row["seconds_in_physics"]) for row in each[:2]] == [
+        ("0", "0.0", "2.0"),
+        ("1", "1.0", "2.0"),
+    ]
+    assert [row["status"] for row in each[-2:]] == ["unfinished", "unfinished"]
+    assert [(row["group"], row["runs"], row["violations"]) for row in groups[:2]] == [
+        ("mase", "3", "0"),
+        ("bare", "1", "40"),
+    ]
+    assert groups[1]["reference"] == "mase"
+    assert float(groups[1]["better"]) == pytest.approx(2.5 / 3), "2 against 0, 1 and a tie"
+    assert groups[1]["better_interval_low"] == "", "one run has no interval"
+    returns = [row for row in curves if row["metric"] == "mean_return" and row["group"] == "mase"]
+    assert [row["steps"] for row in returns[:6]] == ["1000", "2000", "3000", "4000", "5000", "6000"]
+    assert returns[0]["mean"] == "1.0"
+    assert {row["metric"] for row in curves} == {curve.key for curve in CURVES}
