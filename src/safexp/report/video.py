@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,6 +23,9 @@ SIZE = 480
 PANEL = 288
 FINE = 3
 """The inset is drawn this much larger and reduced, which smooths its edges."""
+
+EDGE = 6
+"""Room around the inset's cells for half a dot, and a dot's radius."""
 
 INK, FAINT, PAPER = (40, 42, 46), (120, 122, 126), (255, 255, 255)
 SAFE, UNSAFE = (190, 224, 198), (240, 200, 192)
@@ -49,12 +53,11 @@ def picture_of(moment: Moment, constraint: Constraint, title: str) -> Picture:
     pen.text((SIZE + PANEL - 20, 58), f"step {moment.step}", INK, _font(18), anchor="ra")
     pen.text((left, 84), f"return {moment.total_return:.2f}", INK, _font(15))
     pen.text((SIZE + PANEL - 20, 84), f"cost {moment.total_cost:.4g}", INK, _font(15), anchor="ra")
-    _draw_gauge(pen, gauge(constraint, moment.threshold, moment.cost), left, 118, PANEL - 40)
-    if moment.outcome is None:
-        inset = _inset(moment)
-        if inset is not None:
-            image.paste(inset, (left + (PANEL - 40 - inset.width) // 2, 174))
-            _draw_legend(pen, moment, left, 174 + inset.height + 8)
+    _draw_gauge(pen, gauge(constraint, moment.threshold, moment.signal), left, 118, PANEL - 40)
+    inset = _inset(moment)
+    if inset is not None:
+        image.paste(inset, (left + (PANEL - 40 - inset.width) // 2, 168))
+        _draw_legend(pen, moment, left, 168 + inset.height + 2)
     word, colour = status(moment)
     pen.text((left, SIZE - 34), word, colour, _font(17))
     return np.asarray(image, dtype=np.uint8)
@@ -105,7 +108,7 @@ def _write_mp4(path: Path, pictures: Iterable[Picture], fps: int, ffmpeg: Module
 def _write_gif(path: Path, pictures: Iterable[Picture], fps: int) -> None:
     part = path.with_name(f".{path.name}.part.gif")
     path.parent.mkdir(parents=True, exist_ok=True)
-    images = (Image.fromarray(picture).quantize(96, dither=Image.Dither.NONE) for picture in pictures)
+    images = (Image.fromarray(picture).quantize(128, Image.Quantize.FASTOCTREE) for picture in pictures)
     pause = max(round(100 / fps), 2) * 10  # GIFs count in hundredths of a second, and players refuse a single one
     try:
         next(images).save(part, save_all=True, append_images=images, duration=pause, loop=0)
@@ -143,40 +146,39 @@ def _inset(moment: Moment) -> Image.Image | None:
         return None
     plane = choices.safe.ndim == 2
     width, height = (208, 208) if plane else (PANEL - 48, 40)
-    image = Image.new("RGB", (width * FINE, height * FINE), PAPER)
+    image = Image.new("RGB", ((width + 2 * EDGE) * FINE, (height + 2 * EDGE) * FINE), PAPER)
     pen = ImageDraw.Draw(image)
     columns, rows = choices.safe.shape if plane else (len(choices.safe), 1)
-    across, down = width * FINE / columns, height * FINE / rows
+    cell = (width * FINE / columns, height * FINE / rows)
     for (i, j), safe in np.ndenumerate(choices.safe.reshape(columns, rows)):
-        top = (rows - 1 - j) * down
-        box = (i * across + 1, top + 1, (i + 1) * across - 1, top + down - 1)
-        pen.rectangle(box, SAFE if safe else UNSAFE)
-    executed = _place(choices, moment.executed, across, down)
-    radius = 6 * FINE
+        x, y = EDGE * FINE + i * cell[0], EDGE * FINE + (rows - 1 - j) * cell[1]
+        pen.rectangle((x + 1, y + 1, x + cell[0] - 1, y + cell[1] - 1), SAFE if safe else UNSAFE)
+    executed, radius = _place(choices, moment.executed, cell), EDGE * FINE
     if moment.intervened:
-        proposed = _place(choices, moment.proposed, across, down)
+        proposed = _place(choices, moment.proposed, cell)
         pen.line((*proposed, *executed), FAINT, 2 * FINE)
         pen.ellipse(_around(proposed, radius), PAPER, ALARM, 2 * FINE)
     pen.ellipse(_around(executed, radius), NOSE if moment.intervened else BODY, INK, FINE)
-    return image.resize((width, height), Image.Resampling.BOX)
+    return image.reduce(FINE)
 
 
-def _place(choices: Choices, action: Any, across: float, down: float) -> tuple[float, float]:
+def _place(choices: Choices, action: Any, cell: tuple[float, float]) -> tuple[float, float]:
     """Where an action lies in the inset: the centre of a cell is the action that was asked about."""
-    counts = np.array(choices.safe.shape) - 1
-    cells = (np.ravel(action) - choices.low) / np.maximum(choices.high - choices.low, 1e-12) * counts
-    if len(cells) == 1:
-        return (float(cells[0]) + 0.5) * across, down / 2
-    return (float(cells[0]) + 0.5) * across, (float(counts[1] - cells[1]) + 0.5) * down
+    last = np.array(choices.safe.shape) - 1
+    at = (np.ravel(action) - choices.low) / np.maximum(choices.high - choices.low, 1e-12) * last
+    up = 0.0 if len(at) == 1 else float(last[1] - at[1])
+    return EDGE * FINE + (float(at[0]) + 0.5) * cell[0], EDGE * FINE + (up + 0.5) * cell[1]
 
 
 def _draw_legend(pen: ImageDraw.ImageDraw, moment: Moment, left: int, top: int) -> None:
-    pen.text((left, top), "actions: green are certified safe", FAINT, _font(13))
+    plane = moment.choices is not None and moment.choices.safe.ndim == 2
+    axes = ": 1st across, 2nd up" if plane else ""
+    pen.text((left, top), f"actions{axes}; green: safe", FAINT, _font(13))
     if moment.intervened:
-        pen.ellipse(_around((left + 6, top + 26), 5), PAPER, ALARM, 2)
-        pen.text((left + 16, top + 18), "proposed", FAINT, _font(13))
-        pen.ellipse(_around((left + 102, top + 26), 5), NOSE, INK)
-        pen.text((left + 112, top + 18), "executed instead", FAINT, _font(13))
+        pen.ellipse(_around((left + 6, top + 27), 5), PAPER, ALARM, 2)
+        pen.text((left + 16, top + 19), "proposed", FAINT, _font(13))
+        pen.ellipse(_around((left + 102, top + 27), 5), NOSE, INK)
+        pen.text((left + 112, top + 19), "executed instead", FAINT, _font(13))
 
 
 def _around(centre: tuple[float, float], radius: float) -> tuple[float, float, float, float]:
@@ -184,5 +186,6 @@ def _around(centre: tuple[float, float], radius: float) -> tuple[float, float, f
     return x - radius, y - radius, x + radius, y + radius
 
 
+@cache
 def _font(size: int) -> Any:
     return ImageFont.load_default(size)

@@ -24,6 +24,8 @@ from safexp.wrappers.guard import Guard
 CELLS = 21
 """How many actions along each axis of a box the shield is asked about."""
 
+INSTEAD = "Leave --video out to get the table of its episodes."
+
 Picture = NDArray[np.uint8]
 
 
@@ -44,15 +46,15 @@ class Moment:
     """A state in which an agent acts, and the step it then makes; the last moment of an episode has no step.
 
     `view` is the scene from above, or what the environment itself draws, if there is any. `threshold` is what the next
-    cost may be at most, of a budget what remains, both as the constraint scales them; `cost` is the last step's, in the
-    user's units. `outcome` is the finished episode.
+    cost may be at most, of a budget what remains, both as the constraint scales them; `signal` is the last step's cost
+    (or margin) in the user's units, None before the first. `outcome` is the finished episode.
     """
 
     episode: int
     step: int
     view: Scene | Picture | None
     threshold: float
-    cost: float
+    signal: float | None
     total_cost: float
     total_return: float
     choices: Choices | None = None
@@ -107,11 +109,11 @@ class Player:
         """One episode from what the agent sees first; returns what it sees first in the next."""
         envs, constraint = self.agent.envs, self.agent.envs.constraint
         self._trail = []
-        memory, step, cost, total_cost, ended = constraint.start(seen), 0, 0.0, 0.0, False
+        memory, step, signal, total_cost, ended = constraint.start(seen), 0, None, 0.0, False
         while not ended:
             threshold = constraint.threshold(memory)[0]
             left, so_far = float(np.min(threshold)), float(envs.recorder.returns[0])
-            moment = Moment(number, step, self._view(), left, cost, total_cost, so_far)
+            moment = Moment(number, step, self._view(), left, signal, total_cost, so_far)
             choices = self._choices(seen, threshold) if self.filmed else None
             proposed = propose(self.agent, seen, deterministic)
             seen, _, dones, infos = envs.step(proposed)
@@ -119,12 +121,12 @@ class Player:
             action, intervened = done["action"], done["intervened"]
             yield replace(moment, choices=choices, proposed=proposed[0], executed=action, intervened=intervened)
             signals, ended, step = envs.recorder.latest, bool(dones[0]), step + 1
-            cost = float(np.sum(constraint.true_cost(signals)[0]))
-            total_cost += cost
+            signal = float(signals[0]) if signals.ndim == 1 else None  # of several costs none is the cost
+            total_cost += float(np.sum(constraint.true_cost(signals)[0]))
             memory = constraint.update(memory, constraint.normalise(signals), np.ones_like(signals))
         outcome = envs.recorder.episodes[number]
         left, last = float(np.min(constraint.threshold(memory)[0])), _last_view(moment.view, infos[0])
-        yield Moment(number, step, last, left, cost, total_cost, outcome.true_return, outcome=outcome)
+        yield Moment(number, step, last, left, signal, total_cost, outcome.true_return, outcome=outcome)
         return seen
 
     def _view(self) -> Scene | Picture | None:
@@ -132,8 +134,12 @@ class Player:
             return None
         scenes = _scenes(self.agent)
         if scenes is None:
-            (picture,) = _vector(self.agent).envs.render()  # type: ignore[misc]
-            return np.asarray(picture, dtype=np.uint8)
+            (picture,) = _vector(self.agent).envs.render() or (None,)
+            if not isinstance(picture, np.ndarray):
+                raise ValueError(
+                    f"task {self.config.task!r} cannot be filmed: its render() returned {picture!r}. {INSTEAD}"
+                )
+            return picture.astype(np.uint8)
         scene = scenes(0)
         self._trail.append(scene.position)
         return replace(scene, trail=np.stack(self._trail))
@@ -162,8 +168,7 @@ def _load_drawn(path: Path, config: RunConfig) -> tuple[RunConfig, Agent]:
         return load(path, 1, render_mode="rgb_array")
     except (ValueError, AssertionError) as error:
         raise ValueError(
-            f"task {config.task!r} cannot be filmed: it has no scene() and no render_mode='rgb_array' ({error}). Leave "
-            "--video out to get the table of its episodes."
+            f"task {config.task!r} cannot be filmed: no scene() and no render_mode='rgb_array' ({error}). {INSTEAD}"
         ) from error
 
 
