@@ -7,26 +7,40 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import gymnasium
 import tyro
 from gymnasium import spaces
 
-from safexp.studies.config import RunConfig
+from safexp.studies.config import Options, RunConfig
 from safexp.studies.folder import Run, RunFailedError, RunFolderError, read
 from safexp.tasks import catalogue
 
 # Everything that needs torch, plotly or scipy is imported by the command that uses it: help must appear at once.
 
 
-def train(config: Annotated[RunConfig, tyro.conf.arg(name="")]) -> int:
-    """Train a policy on a task and write a run folder."""
+def train(
+    config: Annotated[RunConfig, tyro.conf.arg(name="")],
+    track: Annotated[Literal["wandb", "mlflow"] | None, tyro.conf.arg(metavar="{wandb,mlflow}")] = None,
+    track_options: Options = MappingProxyType({}),
+) -> int:
+    """Train a policy on a task and write a run folder.
+
+    Args:
+        config: what to run.
+        track: a service that gets the run's numbers, too; TensorBoard always does.
+        track_options: arguments of `wandb.init`, or of MLflow `tracking_uri`, `experiment` and `run_name`.
+    """
+    if track is None and track_options:
+        raise ValueError(f"track_options={dict(track_options)} need --track wandb or --track mlflow.")
     look_here()
     from safexp.studies.run import run
+    from safexp.trackers import find_tracker
 
     try:
-        folder = run(config, progress_bar=True)
+        folder = run(config, progress_bar=True, track=None if track is None else find_tracker(track, track_options))
     except KeyboardInterrupt:
         print(f"interrupted. {on_disk(config.folder)}", file=sys.stderr)
         return 130

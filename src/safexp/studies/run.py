@@ -23,14 +23,15 @@ from safexp.studies.build import Agent, build
 from safexp.studies.config import RunConfig
 from safexp.studies.trajectories import Follower
 from safexp.tasks.scene import scenes_of
+from safexp.trackers import Start, tracking
 from safexp.vector import BatchedVecEnv
 
 
-def run(config: RunConfig, progress_bar: bool = False) -> Path:
+def run(config: RunConfig, progress_bar: bool = False, track: Start | None = None) -> Path:
     """Train what the description says and write its folder; the same description gives the same episodes.csv.
 
     Whatever is wrong with the description raises before anything is written. A run that fails or is interrupted keeps
-    all epochs that it finished, and says in timing.json how it ended.
+    all epochs that it finished, and says in timing.json how it ended. `track` sends its numbers to a tracker, too.
 
     Raises:
         ValueError: where the description cannot be built, or its folder exists.
@@ -43,13 +44,14 @@ def run(config: RunConfig, progress_bar: bool = False) -> Path:
     run_folder.refuse_existing(folder)
     agent = build(config)
     agent.envs.recorder.witness = follower = follow(agent)
+    channel = None if track is None else track(folder.name, config.to_json())
     run_folder.create(folder, config, command)
     clock = Clock()
     shown = ProgressBar(config.steps, agent.envs.recorder, title=describe(config)) if progress_bar else nullcontext()
     logger = configure(str(folder / run_folder.TENSORBOARD), ["tensorboard"])
     agent.learner.set_logger(logger)
     try:
-        with shown as bar:
+        with shown as bar, tracking(logger, channel):
             agent.learn(config.steps, [EpochWriter(agent, folder, follower), *([bar] if bar else [])])
         agent.save(folder / run_folder.AGENT)
     except KeyboardInterrupt:
