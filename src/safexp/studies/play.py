@@ -85,7 +85,11 @@ class Player:
         config, agent = load(path, 1)
         if filmed and _scenes(agent) is None:
             agent.envs.close()
-            config, agent = _load_drawn(path, config)
+            if "rgb_array" not in (_vector(agent).envs.metadata.get("render_modes") or ()):
+                raise ValueError(
+                    f"task {config.task!r} cannot be filmed: it has no scene() and no render mode rgb_array. {INSTEAD}"
+                )
+            config, agent = load(path, 1, render_mode="rgb_array")
         if isinstance(agent.envs, Guard):
             agent.envs.shielding = shielding
         elif not shielding:
@@ -160,16 +164,6 @@ class Player:
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
         safe = envs.shield.certified(raw, grid.reshape(-1, *space.shape), threshold)
         return Choices(space.low.astype(float), space.high.astype(float), safe.reshape(grid.shape[:-1]))
-
-
-def _load_drawn(path: Path, config: RunConfig) -> tuple[RunConfig, Agent]:
-    """The run on a task that draws itself."""
-    try:
-        return load(path, 1, render_mode="rgb_array")
-    except (ValueError, AssertionError) as error:
-        raise ValueError(
-            f"task {config.task!r} cannot be filmed: no scene() and no render_mode='rgb_array' ({error}). {INSTEAD}"
-        ) from error
 
 
 def _last_view(before: Scene | Picture | None, info: dict[str, Any]) -> Scene | Picture | None:
