@@ -53,7 +53,7 @@ Options = Annotated[
         metavar="JSON",
         instance_from_str=lambda words: _parse_options(words[0]),
         is_instance=lambda value: isinstance(value, Mapping),
-        str_from_instance=lambda value: [json.dumps(value)],
+        str_from_instance=lambda value: [json.dumps(dict(value))],
     ),
 ]
 
