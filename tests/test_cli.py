@@ -51,6 +51,15 @@ def test_help_and_tasks_do_without_torch(tmp_path: Path) -> None:
     assert not listed.stderr
 
 
+def test_the_help_of_training_names_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "--help"])
+    assert ended.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for setting in ("--task", "--method {mase,bare,", "PACKAGE:NAME}", "--cost STR", "--track-options"):
+        assert setting in text
+
+
 def test_recordings_are_verified(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     recording = Path(__file__).parent / "data" / "static_point.npz"
     assert main(["tasks", "verify", str(recording), "--json"]) == 0

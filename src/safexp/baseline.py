@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
-import torch as th
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.type_aliases import MaybeCallback
 
 from safexp import checkpoint
 from safexp.episodes import Episode
-from safexp.learners import build_policy, describe_policy, find_learner, learner_settings, name_of
+from safexp.learners import build_policy, describe_policy, find_learner, learner_settings, load_weights, name_of
 from safexp.learners.epochs import EndOfEpoch
 from safexp.vector import NoEnvironments
 from safexp.wrappers.recorded import Recording
@@ -80,5 +79,11 @@ class Baseline:
         envs = NoEnvironments(*(checkpoint.build_space(space) for space in document["spaces"]))
         kind = find_learner(document["learner"])
         learner = kind(env=envs, **learner_settings(kind, envs, build_policy(document["policy"], {}), None))
-        learner.policy.load_state_dict({name: th.as_tensor(part) for name, part in arrays.items()})
+        load_weights(learner, arrays)
         return learner
+
+    def restore(self, path: str | Path) -> None:
+        """Take the policy from the file that an agent made like this one wrote."""
+        document, arrays = checkpoint.read(Path(path))
+        checkpoint.expect(document, "spaces", path)
+        load_weights(self.learner, arrays)

@@ -1,42 +1,101 @@
-"""The command line: `safexp train | reproduce | report | tasks | bench`."""
+"""The command line: `safexp train | play | reproduce | report | tasks | bench`."""
 
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import gymnasium
 import tyro
 from gymnasium import spaces
 
-from safexp.studies.config import RunConfig
+from safexp.studies.config import Options, RunConfig
 from safexp.studies.folder import Run, RunFailedError, RunFolderError, read
 from safexp.tasks import catalogue
 
 # Everything that needs torch, plotly or scipy is imported by the command that uses it: help must appear at once.
 
 
-def train(config: Annotated[RunConfig, tyro.conf.arg(name="")], resume: bool = False) -> int:
+def train(
+    config: Annotated[RunConfig, tyro.conf.arg(name="")],
+    resume: bool = False,
+    track: Annotated[Literal["wandb", "mlflow"] | None, tyro.conf.arg(metavar="{wandb,mlflow}")] = None,
+    track_options: Options = MappingProxyType({}),
+) -> int:
     """Train a policy on a task and write a run folder.
 
     Args:
-        config: the run.
+        config: what to run.
         resume: go on with a run of the same description that was interrupted, from its last checkpoint.
+        track: a service that gets the run's numbers, too; TensorBoard always does.
+        track_options: arguments of `wandb.init`, or of MLflow `tracking_uri`, `experiment` and `run_name`.
     """
-    here = str(Path.cwd())
-    if here not in sys.path:  # so that --task my_package:MyEnv-v0 finds a package that lies here
-        sys.path.append(here)
+    if track is None and track_options:
+        raise ValueError(f"track_options={dict(track_options)} need --track wandb or --track mlflow.")
+    look_here()
     from safexp.studies.run import run
+    from safexp.trackers import find_tracker
 
     try:
-        folder = run(config, progress_bar=True, resume=resume)
+        tracker = None if track is None else find_tracker(track, track_options)
+        folder = run(config, progress_bar=True, resume=resume, track=tracker)
     except KeyboardInterrupt:
         print(f"interrupted. {on_disk(config.folder)}", file=sys.stderr)
         return 130
     print(f"run folder: {folder}")
+    return 0
+
+
+def play(
+    run: Annotated[Path, tyro.conf.Positional],
+    /,
+    video: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
+    episodes: int = 5,
+    seed: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+    stochastic: bool = False,
+    shield: bool = True,
+    fps: int = 30,
+    json: bool = False,
+) -> int:
+    """Let a trained agent play, print how its episodes went, and film them.
+
+    Args:
+        run: a run folder, or the agent.safexp in it.
+        video: the film to write, .mp4 or .gif: the map, what remains, and the actions that the shield certifies.
+        episodes: how many.
+        seed: of the episodes; by default one that the agent was not trained on.
+        stochastic: let the policy explore as it did in training.
+        shield: with the run's shield; without it every proposal is executed, and the film shows what it would allow.
+        fps: pictures a second.
+        json: print JSON instead of a table.
+    """
+    for name, given in [("episodes", episodes), ("fps", fps)]:
+        if given < 1:
+            raise ValueError(f"{name}={given} must be at least 1.")
+    look_here()
+    from safexp.report.terminal import print_rows
+    from safexp.report.video import film, writer_for
+    from safexp.studies.play import Player
+
+    write = None if video is None else writer_for(video)
+    player = Player.load(run, shield, filmed=video is not None)
+    moments = player.play(episodes, seed, not stochastic)
+    if write is None:
+        deque(moments, maxlen=0)
+    else:
+        config = player.config
+        title = f"{config.method}{'' if shield else ' without its shield'}, {config.learner}\n{config.task}"
+        write(film(moments, player.agent.envs.constraint, title, fps), fps)
+    columns = ("length", "true_return", "cost", "max_step_cost", "violated", "stopped", "interventions")
+    rows = player.agent.envs.recorder.episodes[:episodes]
+    print_rows([{"episode": row.episode + 1} | {name: getattr(row, name) for name in columns} for row in rows], json)
+    if video is not None:
+        print(f"film: {video}", file=sys.stderr if json else sys.stdout)
     return 0
 
 
@@ -171,6 +230,13 @@ def on_disk(folder: Path) -> str:
     )
 
 
+def look_here() -> None:
+    """Let `my_package:Name` be found where the user stands."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+
+
 def reproduce() -> int:
     """Reproduce the paper: `grid-world` (Table 3), `glm` (its theorems), `safety-gym` (its figures); or our studies."""
     raise ValueError(f"say what to reproduce: safexp reproduce {', '.join(reproductions())}.")
@@ -193,6 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     commands: dict[str, Callable[..., int]] = {
         "train": train,
+        "play": play,
         "reproduce": reproduce,
         "report": report,
         "tasks": tasks,
@@ -201,6 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     program = "safexp"
     try:
         if words[:1] == ["reproduce"] and len(words) > 1:
+            look_here()
             program, words, commands = "safexp reproduce", words[1:], reproductions()
         return tyro.extras.subcommand_cli_from_dict(
             commands, prog=program, description="Learn without breaking the constraint.", args=words

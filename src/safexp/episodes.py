@@ -46,7 +46,7 @@ class Witness(Protocol):
 class Recorder:
     """Follows n environments and keeps a row for every episode that ends, and counts over all of them.
 
-    A `witness`, if there is one, can keep what else it sees.
+    A `witness`, if there is one, can keep what else it sees. `latest` (n,) or (n, K) is what the last step brought.
     """
 
     transient = ("episodes", "witness")  # a run's folder has them in files of their own
@@ -59,6 +59,7 @@ class Recorder:
         self._length = np.zeros(num_envs, dtype=np.int64)
         self._returns = np.zeros((num_envs, 3))  # true, penalised, interventions
         costs = np.shape(constraint.largest_threshold)  # () or (K,)
+        self.latest = np.zeros((num_envs, *costs))
         self._first = np.zeros((num_envs, *costs))
         self._signals = np.zeros((num_envs, 256, *costs))
 
@@ -75,6 +76,7 @@ class Recorder:
         if self._length.max() == self._signals.shape[1]:
             self._signals = np.concatenate([self._signals, np.zeros_like(self._signals)], axis=1)
         self._signals[np.arange(len(rewards)), self._length] = signals
+        self.latest = signals
         self._returns += np.stack([rewards, penalised, interventions], axis=-1)
         self._length += 1
         self.steps += len(rewards)
@@ -113,6 +115,11 @@ class Recorder:
     def running(self) -> Flags:
         """Which environments are in an episode that has had a step and has not ended."""
         return self._length > 0
+
+    @property
+    def returns(self) -> Array:
+        """The true returns (n,) so far of the episodes that are running."""
+        return self._returns[:, 0].copy()
 
     def unfinished_violations(self) -> int:
         """How many of the episodes still running have already broken the constraint."""

@@ -38,7 +38,7 @@ from safexp.candidates import SafeAction
 from safexp.constraints import AllOf, Constraint
 from safexp.coverage import Coverage, measure
 from safexp.episodes import Episode
-from safexp.learners import build_policy, describe_policy, find_learner, make_learner, name_of
+from safexp.learners import build_policy, describe_policy, find_learner, load_weights, make_learner, name_of
 from safexp.learners.epochs import EndOfEpoch
 from safexp.penalty import Penalty
 from safexp.progress import ProgressBar
@@ -263,11 +263,19 @@ class MASE:
                 raise checkpoint.CheckpointError(
                     f"{path} was saved for the {name} {saved}, the environment has {given}."
                 )
-        weights = {
-            name[len(WEIGHTS) :]: th.as_tensor(part) for name, part in arrays.items() if name.startswith(WEIGHTS)
-        }
-        agent.learner.policy.load_state_dict(weights)
+        agent._take_weights(arrays)
         return agent
+
+    def restore(self, path: str | Path) -> None:
+        """Take policy and quantifier from the file that an agent made like this one wrote."""
+        document, arrays = checkpoint.read(Path(path))
+        checkpoint.expect(document, "shield", path)
+        self.shield.restore(arrays)
+        self._take_weights(arrays)
+
+    def _take_weights(self, arrays: checkpoint.Arrays) -> None:
+        weights = {name[len(WEIGHTS) :]: part for name, part in arrays.items() if name.startswith(WEIGHTS)}
+        load_weights(self.learner, weights)
 
     def _q_values(self, observations: Observations) -> Array:
         assert isinstance(self.learner, DQN)

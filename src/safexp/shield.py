@@ -165,8 +165,7 @@ class Shield:
             )
         if quantifier is None:
             quantifier = checkpoint.build_quantifier(document["quantifier"])
-        quantifier.restore({name[len(LEARNED) :]: part for name, part in arrays.items() if name.startswith(LEARNED)})
-        return cls(
+        shield = cls(
             quantifier,
             checkpoint.build_space(document["observation_space"]),
             checkpoint.build_space(document["action_space"]),
@@ -174,6 +173,13 @@ class Shield:
             document["levels"],
             document["safe_action"] if safe_action is None else safe_action,
         )
+        shield.restore(arrays)
+        return shield
+
+    def restore(self, arrays: checkpoint.Arrays) -> None:
+        """Take back what the quantifier of a described shield had learned."""
+        learned = {name[len(LEARNED) :]: part for name, part in arrays.items() if name.startswith(LEARNED)}
+        self.quantifier.restore(learned)
 
     def describe(self) -> tuple[checkpoint.Document, checkpoint.Arrays]:
         """The shield as JSON, and what its quantifier learned as arrays."""
@@ -285,6 +291,13 @@ class Shield:
             self._learn(offers, observations, limits, open_rows, np.array([0, len(self._fixed)]))
             self._complete(offers, observations, limits, ~offers.viable)
         return offers
+
+    def certified(self, observation: Any, actions: NDArray[Any], threshold: float | ArrayLike) -> Flags:
+        """Which of these actions (m, ...) are safe in one state, in one call of the quantifier or none."""
+        batch = as_batch(observation)
+        limits = self._limits(batch, np.asarray(threshold)[None])
+        bounds, _ = self._bounds(batch, encode_actions(self.action_space, actions)[None], limits)
+        return np.asarray((bounds[0] <= limits).all(axis=1))
 
     def _before_asking(self, observations: Observations, limits: Array, last_safe: NDArray[Any] | None) -> Outlook:
         n, num_costs = limits.shape

@@ -7,18 +7,22 @@ from typing import Any, TypeGuard
 
 import sb3_contrib
 import stable_baselines3
+import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
 from torch import nn
 
-from safexp.checkpoint import CheckpointError
+from safexp.checkpoint import Arrays, CheckpointError
 from safexp.learners.cpo import CPO
 from safexp.learners.lagrangian import TRPOLagrangian
 from safexp.learners.trpo import TRPO
 from safexp.replay import RewritingDictReplayBuffer, RewritingReplayBuffer
 from safexp.wrappers.guard import Guard
+
+POLICY_OPTIONS = ("policy", "policy_kwargs", "use_sde")
+"""What of a learner's options shapes its policy."""
 
 
 def make_learner(
@@ -88,9 +92,17 @@ def is_algorithm(found: Any) -> TypeGuard[type[BaseAlgorithm]]:
     return isinstance(found, type) and issubclass(found, BaseAlgorithm)
 
 
+def load_weights(learner: BaseAlgorithm, arrays: Arrays) -> None:
+    """Put a policy's arrays into a learner of the same kind."""
+    try:
+        learner.policy.load_state_dict({name: th.as_tensor(part) for name, part in arrays.items()})
+    except RuntimeError as error:
+        raise CheckpointError(f"the file's policy is not one of this {type(learner).__name__}: {error}") from error
+
+
 def describe_policy(options: dict[str, Any]) -> dict[str, Any]:
     """What must be known of a learner's options to build its policy again, as JSON."""
-    wanted = {name: options[name] for name in ("policy", "policy_kwargs", "use_sde") if name in options}
+    wanted = {name: options[name] for name in POLICY_OPTIONS if name in options}
     return {name: _describe(value, name) for name, value in wanted.items()}
 
 

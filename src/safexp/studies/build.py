@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +18,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from safexp.baseline import Baseline
 from safexp.constraints import Budget, Constraint, Instantaneous, Margin, Schedule
-from safexp.learners import build_policy, find_learner
+from safexp.learners import POLICY_OPTIONS, find_learner, is_algorithm
 from safexp.mase import MASE
 from safexp.penalty import Penalty
 from safexp.quantifiers import (
@@ -35,8 +34,10 @@ from safexp.quantifiers import (
     Unknown,
 )
 from safexp.shield import Log
-from safexp.signals import Array
+from safexp.signals import Array, CostSource
 from safexp.studies.config import RunConfig
+from safexp.studies.options import check_options, check_settings, options_of
+from safexp.studies.plugins import find, find_callable, is_own
 from safexp.tasks.knowledge import Knowledge, knowledge_of
 from safexp.vector import as_vec_env
 from safexp.wrappers.early_termination import EarlyTermination
@@ -64,13 +65,23 @@ class Agent(Protocol):
     def save(self, path: Path) -> None:
         """Write what was trained to one file."""
 
+    def restore(self, path: Path) -> None:
+        """Take back what was trained, from the file of an agent made like this one."""
 
-def build(config: RunConfig) -> Agent:
-    """The agent of a settled description: MASE, or a learner without a shield whose records are the same."""
-    learner = find_learner(config.learner)
+
+def build(config: RunConfig, to_use: bool = False) -> Agent:
+    """The agent of a settled description: MASE, or a learner without a shield whose records are the same.
+
+    One that is `to_use`, not to train, has no seed data, and of its learner's options only those of its policy.
+    """
+    learner = make_learner_class(config.learner)
     options = check_options(learner, config.learner_options)
+    if to_use:
+        options = {name: options[name] for name in POLICY_OPTIONS if name in options}
     envs = make_envs(config.task, config.num_envs, config.task_options)
     constraint = make_constraint(config)
+    if is_own(config.method):
+        return make_own_agent(config, envs, constraint, learner, options)
     try:
         if config.method != "mase":
             recorded, options = make_recorded(config, as_vec_env(envs), constraint, options)
@@ -83,12 +94,43 @@ def build(config: RunConfig) -> Agent:
             learner,
             options,
             Penalty(config.penalty, config.largest_penalty),
-            make_seed_data(config, knowledge),
+            None if to_use else make_seed_data(config, knowledge),
             seed=config.seed,
             **config.method_options,
         )
     except (AssertionError, TypeError) as error:  # how Stable-Baselines3 refuses spaces and options
         raise ValueError(f"{config.learner} cannot be put on {config.task} with these options: {error}") from error
+
+
+def make_own_agent(
+    config: RunConfig,
+    envs: VectorEnv[Any, Any, Any],
+    constraint: Constraint,
+    learner: type[BaseAlgorithm],
+    options: dict[str, Any],
+) -> Agent:
+    """The agent that the user's own method makes."""
+    takes = "a function of (config, envs, constraint, learner, options) that returns an agent"
+    agent = find_callable(config.method, "method", takes)(config, envs, constraint, learner, options)
+    parts = ("learner", "epochs", "envs", "learn", "save", "restore")
+    missing = [part for part in parts if not hasattr(agent, part)]
+    if missing or not isinstance(agent.envs, Guard | Recording):
+        lack = f"without {', '.join(missing)}" if missing else f"on environments of kind {type(agent.envs).__name__}"
+        raise ValueError(
+            f"method={config.method!r} returned a {type(agent).__name__} {lack}; expected an agent such as MASE(envs, "
+            "...) or Baseline(Recorded(as_vec_env(envs), constraint), learner, options, config.seed)."
+        )
+    return agent
+
+
+def make_learner_class(name: str) -> type[BaseAlgorithm]:
+    """The algorithm class that a description names: one that we know, or the user's own."""
+    if not is_own(name):
+        return find_learner(name)
+    found = find(name, "learner")
+    if not is_algorithm(found):
+        raise ValueError(f"learner={name!r} is {found!r}; expected an algorithm class of Stable-Baselines3's kind.")
+    return found
 
 
 def make_recorded(
@@ -126,11 +168,19 @@ def make_constraint(config: RunConfig) -> Constraint:
     if config.constraint == "schedule":
         steps, limits = zip(*config.phases.items(), strict=True)
         each = np.repeat(limits, np.diff([*steps, steps[-1] + 1]))
-        return Schedule(each, cost_max=config.cost_max)
+        return Schedule(each, make_cost(config), config.cost_max)
     assert config.limit is not None, "settled configurations have a limit"
     if config.constraint == "instantaneous":
-        return Instantaneous(config.limit, cost_max=config.cost_max)
-    return Budget(config.limit, config.discount, cost_max=config.cost_max)
+        return Instantaneous(config.limit, make_cost(config), config.cost_max)
+    return Budget(config.limit, config.discount, make_cost(config), config.cost_max)
+
+
+def make_cost(config: RunConfig) -> CostSource:
+    """Where a description's costs come from: the infos, or the user's own function."""
+    if not is_own(config.cost):
+        return config.cost
+    takes = "a function of (observations, actions, next observations) that returns a cost for each"
+    return find_callable(config.cost, "cost", takes)
 
 
 def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowledge) -> Quantifier:
@@ -139,6 +189,8 @@ def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowle
         return ExactGP(**check_settings(ExactGP, {**knowledge.exact_gp, **config.quantifier_options}))
     if config.quantifier in LEARNED:
         return make_learned(config)
+    if is_own(config.quantifier):
+        return make_own_quantifier(config)
     if config.quantifier_options:
         raise ValueError(f"quantifier_options={config.quantifier_options!r}: {config.quantifier!r} takes none.")
     if config.quantifier == "unknown":
@@ -184,12 +236,21 @@ def make_learned(config: RunConfig) -> Quantifier:
     return kind(**check_settings(kind, settings))
 
 
+def make_own_quantifier(config: RunConfig) -> Quantifier:
+    """The user's own quantifier; one that takes a seed gets the run's."""
+    kind = find(config.quantifier, "quantifier")
+    if not (isinstance(kind, type) and issubclass(kind, Quantifier)):
+        raise ValueError(f"quantifier={config.quantifier!r} is {kind!r}; expected a subclass of safexp.Quantifier.")
+    seed = {"seed": config.seed} if "seed" in options_of(kind) else {}
+    return kind(**check_settings(kind, {**seed, **config.quantifier_options}))
+
+
 def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:
     """What a quantifier that learns starts from, in the units that the constraint reads."""
     if config.quantifier in ("unknown", "known"):
         return None
     if knowledge.log is None:
-        if config.constraint == "budget":
+        if config.constraint == "budget" or is_own(config.quantifier):
             return None
         raise ValueError(
             f"quantifier={config.quantifier!r} under a constraint of kind {config.constraint!r} needs safe transitions "
@@ -203,35 +264,3 @@ def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:
     if log.margins is None:
         raise ValueError(f"task {config.task!r} logs no margins: use --constraint budget or instantaneous.")
     return log._replace(costs=log.margins)
-
-
-def check_options(learner: type[BaseAlgorithm], options: Any) -> dict[str, Any]:
-    """A learner's options, with classes in place of their names."""
-    given = {name: options[name] for name in options if name in ("env", "seed", "verbose", "tensorboard_log")}
-    if given:
-        raise ValueError(f"learner_options={given!r} are set by the run itself: leave them out.")
-    return build_policy(check_settings(learner, dict(options)), given={})
-
-
-def check_settings(owner: type, settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings themselves, if the constructor takes them."""
-    known = options_of(owner)
-    for name in settings:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known)}."
-            raise ValueError(f"{owner.__name__} has no option {name!r}: {hint}")
-    return settings
-
-
-def options_of(owner: type) -> list[str]:
-    """The names of a constructor's arguments, and of those that it passes on to its base class."""
-    names: list[str] = []
-    for kind in owner.__mro__:
-        if "__init__" in vars(kind):
-            parameters = inspect.signature(kind.__init__).parameters.values()  # type: ignore[misc]
-            passed_on = [found for found in parameters if found.kind is found.VAR_KEYWORD]
-            names += [found.name for found in parameters if found.name != "self" and found not in passed_on]
-            if not passed_on:
-                break
-    return names

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 import tyro
 
 from safexp.penalty import Penalty
+from safexp.studies.plugins import is_own
 
 Method = Literal["mase", "bare", "trpo", "trpo-lagrangian", "cpo", "saute", "early-termination"]
 OWN_LEARNERS = MappingProxyType({"trpo": "TRPO", "trpo-lagrangian": "TRPOLagrangian", "cpo": "CPO"})
@@ -33,6 +34,11 @@ ConstraintName = Literal["budget", "instantaneous", "margin", "schedule"]
 QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp", "features"]
 
 
+def _or_own(choices: Any) -> Any:
+    """How the command line shows a name that may also be one of the user's own."""
+    return tyro.conf.arg(metavar=f"{{{','.join(get_args(choices))},PACKAGE:NAME}}")
+
+
 def _parse_options(text: str) -> dict[str, Any]:
     options = json.loads(text)
     if not isinstance(options, dict):
@@ -47,7 +53,7 @@ Options = Annotated[
         metavar="JSON",
         instance_from_str=lambda words: _parse_options(words[0]),
         is_instance=lambda value: isinstance(value, Mapping),
-        str_from_instance=lambda value: [json.dumps(value)],
+        str_from_instance=lambda value: [json.dumps(dict(value))],
     ),
 ]
 
@@ -65,23 +71,27 @@ class RunConfig:
         method: `mase` shields the learner; `bare` lets it do what it likes and counts. `saute` shows it what remains of
             the budget and pays it −1 once nothing does; `early-termination` stops an episode after its violation.
             `trpo`, `trpo-lagrangian` and `cpo` are learners of their own; the last two keep the budget in expectation.
-        method_options: settings of `mase` (such as {"show_threshold": false}), `saute` or `early-termination`.
+            `package:function` makes an agent of your own (docs/extending.md).
+        method_options: settings of `mase` (such as {"show_threshold": false}), `saute`, `early-termination` or yours.
         constraint: `budget` bounds the sum of the costs of an episode, `instantaneous` every single cost, `schedule`
             every cost by a limit that changes with the steps of an episode, `margin` keeps the task's signed distance
             to the limit at or above 0.
         limit: of the budget (3 if not given), or of every cost; a schedule and a margin have none.
         schedule: the limits of a schedule by the steps from which on they hold: {"0": 0.5, "100": 0.2}.
         discount: of the sum that a budget bounds; 1 adds costs up plainly.
+        cost: the entry of the task's info that is its cost, or `package:function`, a function of your own of the
+            observations, actions and next observations of all copies (n, ...) that returns their costs (n,).
         cost_max: the largest cost that the task can give; of a margin, the largest that is told from larger ones.
         quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task tells its cost
             function), or learned, from safe transitions if the task provides some: `exact-gp` (its bound holds if the
             task's settings do), `sparse-gp` (quick; promises nothing by itself), `deep-gp` (the paper's; likewise) or
-            `features` (linear in random or learned features).
+            `features` (linear in random or learned features), or `package:Name`, a quantifier of your own.
         quantifier_options: settings of the quantifier, over those that the task recommends; with {"target": "margin"}
             a learned one models the task's signed margin instead of its cost.
         calibrate: scale the quantifier's widths on held-out episodes, and watch its misses (`safexp.Calibrated`).
         calibration_options: settings of that, such as {"delta": 0.05, "near": 0.1}.
-        learner: our TRPO, or an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, SAC, TD3 or DQN.
+        learner: our TRPO, or an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, SAC, TD3 or DQN, or
+            `package:Name`, an algorithm class of your own.
         learner_options: settings of the learner, over our defaults for PPO and ours; {"torch.nn": "ReLU"} is a class.
         penalty: what a stop costs the learner where nothing is known of the costs; c in −c / width.
         largest_penalty: what it costs where the stop was certain; by default the same, which makes it a constant.
@@ -93,14 +103,15 @@ class RunConfig:
 
     task: str = "safexp/PlanarRobot-v0"
     task_options: Options = field(default_factory=dict)
-    method: Method = "mase"
+    method: Annotated[str, _or_own(Method)] = "mase"
     method_options: Options = field(default_factory=dict)
     constraint: ConstraintName = "budget"
     limit: Annotated[float | None, tyro.conf.arg(aliases=("--budget",), metavar="FLOAT")] = None
     schedule: Options = field(default_factory=dict)
     discount: float = 1.0
+    cost: str = "cost"
     cost_max: float = 1.0
-    quantifier: QuantifierName = "unknown"
+    quantifier: Annotated[str, _or_own(QuantifierName)] = "unknown"
     quantifier_options: Options = field(default_factory=dict)
     calibrate: bool = False
     calibration_options: Options = field(default_factory=dict)
@@ -115,8 +126,10 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         for name, choices in [("method", Method), ("constraint", ConstraintName), ("quantifier", QuantifierName)]:
-            if (given := getattr(self, name)) not in get_args(choices):
-                raise ValueError(f"{name}={given!r} is not one of {', '.join(get_args(choices))}.")
+            given, own = getattr(self, name), name != "constraint"
+            if given not in get_args(choices) and not (own and is_own(given)):
+                hint = ", nor one of your own, package:name" if own else ""
+                raise ValueError(f"{name}={given!r} is not one of {', '.join(get_args(choices))}{hint}.")
         for name, least in [("num_envs", 1), ("steps", 1), ("seed", 0)]:
             if (given := getattr(self, name)) < least:
                 raise ValueError(f"{name}={given} must be at least {least}.")
@@ -127,11 +140,11 @@ class RunConfig:
             _check_json(name, getattr(self, name))
         allowed = METHOD_OPTIONS.get(self.method, ())
         for name in self.method_options:
-            if name not in allowed:
+            if name not in allowed and not is_own(self.method):
                 known = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
                 raise ValueError(f"method_options has {name!r}, which method {self.method!r} does not know: {known}.")
-        own = OWN_LEARNERS.get(self.method)
-        if own and self.learner not in (own, type(self).learner):
+        itself = OWN_LEARNERS.get(self.method)
+        if itself and self.learner not in (itself, type(self).learner):
             raise ValueError(
                 f"learner={self.learner!r}: method {self.method!r} is a learner itself; leave --learner out."
             )
@@ -153,8 +166,8 @@ class RunConfig:
     @property
     def folder(self) -> Path:
         """Where the run is written."""
-        task = self.task.replace("/", "-").replace(":", "-")
-        return self.out or Path("runs") / f"{task}-{self.method}-{self.seed}"
+        name = f"{self.task}-{self.method}-{self.seed}"
+        return self.out or Path("runs") / name.replace("/", "-").replace(":", "-")
 
     def to_json(self) -> dict[str, Any]:
         """Everything that determines the run; where its folder is does not."""
@@ -195,6 +208,8 @@ class RunConfig:
         return dict(sorted(found.items()))
 
     def _check_constraint(self) -> None:
+        if self.constraint == "margin" and self.cost != type(self).cost:
+            raise ValueError(f"cost={self.cost!r}: a margin is read from info['margin'] and has no cost; leave it out.")
         if self.constraint == "margin" and self.limit is not None:
             raise ValueError(f"limit={self.limit}: a margin has no limit, it must stay at or above 0; leave it out.")
         if (self.constraint == "schedule") != bool(self.schedule):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
@@ -19,6 +19,7 @@ from safexp.report.terminal import print_rows
 from safexp.report.watch import Watch
 from safexp.studies import folder as run_folder
 from safexp.studies.config import RunConfig
+from safexp.studies.plugins import find, is_own
 from safexp.studies.stats import mean_and_deviation, upper_bound
 from safexp.studies.sweep import sweep
 
@@ -27,10 +28,9 @@ NUM_ENVS = 50
 LAST = 1000
 """How many of a run's last episodes count as its final performance."""
 
-Entry = Literal["trpo", "trpo-lagrangian", "cpo", "saute", "early-termination", "mase", "mase-published"]
-"""What is compared: the methods, with MASE as we recommend it and as it was published."""
+TASKS = MappingProxyType({"point": "safexp/PointGoalStatic-v0", "car": "safexp/CarGoalStatic-v0"})
 
-ENTRIES: Mapping[Entry, Mapping[str, Any]] = MappingProxyType(
+ENTRIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "trpo": {"method": "trpo"},
         "trpo-lagrangian": {"method": "trpo-lagrangian"},
@@ -41,7 +41,7 @@ ENTRIES: Mapping[Entry, Mapping[str, Any]] = MappingProxyType(
         "mase-published": {"method": "mase", "learner": "TRPO", "quantifier": "deep-gp"},
     }
 )
-"""How each differs from the others; all else is the paper's Table 1."""
+"""What is compared, with MASE as we recommend it and as published, and how each differs; all else is Table 1."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class SafetyGymStudy:
     All methods have the same budget, and learners the paper's Table 1 settings but for what `ENTRIES` says.
 
     Args:
-        tasks: which robots.
-        methods: what to compare.
+        tasks: which robots: point, car, or any Gymnasium id (`package:Name-v0` for your own).
+        methods: what to compare: entries of ours, or `package:NAME`, a mapping of your own like them.
         seeds: how many, from `first_seed` on.
         first_seed: seeds below 1000 are for tuning.
         epochs: of 10,000 steps; the paper's figures have 500.
@@ -63,8 +63,8 @@ class SafetyGymStudy:
         out: the folder of the run folders; what is finished there is not done again, what was interrupted goes on.
     """
 
-    tasks: tuple[Literal["point", "car"], ...] = ("point", "car")
-    methods: tuple[Entry, ...] = ("trpo", "trpo-lagrangian", "cpo", "saute", "early-termination", "mase")
+    tasks: tuple[str, ...] = ("point", "car")
+    methods: tuple[str, ...] = ("trpo", "trpo-lagrangian", "cpo", "saute", "early-termination", "mase")
     seeds: int = 5
     first_seed: int = 1000
     epochs: int = 500
@@ -82,21 +82,21 @@ class SafetyGymStudy:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1.")
 
-    def config(self, task: str, entry: Entry, seed: int) -> RunConfig:
+    def config(self, task: str, entry: str, seed: int) -> RunConfig:
         """One run of the study."""
-        own = dict(ENTRIES[entry])
+        own = dict(entry_named(entry))
         return RunConfig(
-            task=f"safexp/{task.capitalize()}GoalStatic-v0",
+            task=TASKS.get(task, task),
             limit=self.budget,
             num_envs=NUM_ENVS,
             steps=self.epochs * EPOCH_STEPS,
             seed=seed,
-            out=self.out / f"{task}-{entry}-{seed}",
+            out=self.out / f"{task}-{entry}-{seed}".replace("/", "-").replace(":", "-"),
             learner_options={"n_steps": EPOCH_STEPS // NUM_ENVS, **own.pop("learner_options", {})},
             **own,
         )
 
-    def configs(self) -> dict[tuple[str, Entry], list[RunConfig]]:
+    def configs(self) -> dict[tuple[str, str], list[RunConfig]]:
         """All runs, by task and method."""
         seeds = range(self.first_seed, self.first_seed + self.seeds)
         return {
@@ -104,6 +104,22 @@ class SafetyGymStudy:
             for task in self.tasks
             for method in self.methods
         }
+
+
+def entry_named(name: str) -> Mapping[str, Any]:
+    """What a name means in the comparison: an entry of ours, or the user's own mapping of settings."""
+    if name in ENTRIES:
+        return ENTRIES[name]
+    if not is_own(name):
+        raise ValueError(f"methods: {name!r} is not one of {', '.join(ENTRIES)}, nor one of your own, package:name.")
+    found = find(name, "methods")
+    fixed = ("task", "limit", "num_envs", "steps", "seed", "out")
+    if not isinstance(found, Mapping) or any(setting in fixed for setting in found):
+        raise ValueError(
+            f'methods: {name!r} is {found!r}; expected a mapping such as {{"method": "mase", "penalty": 2.0}} without '
+            f"what the study sets itself: {', '.join(fixed)}."
+        )
+    return found
 
 
 @dataclass(frozen=True)

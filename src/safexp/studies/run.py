@@ -26,15 +26,17 @@ from safexp.studies.config import RunConfig
 from safexp.studies.stopwatch import Stopwatch, watch
 from safexp.studies.trajectories import Follower
 from safexp.tasks.scene import scenes_of
+from safexp.trackers import Channel, Start, tracking
 from safexp.vector import BatchedVecEnv
 
 
-def run(config: RunConfig, progress_bar: bool = False, resume: bool = False) -> Path:
+def run(config: RunConfig, progress_bar: bool = False, resume: bool = False, track: Start | None = None) -> Path:
     """Train what the description says and write its folder; the same description gives the same episodes.csv.
 
     Whatever is wrong with the description raises before anything is written. A run that fails or is interrupted keeps
     all epochs that it finished, and says in timing.json how it ended. With `resume`, one whose folder is there already
     goes on from its last checkpoint, and ends as if nothing had happened; one that has finished is left alone.
+    `track` sends its numbers to a tracker, too.
 
     Raises:
         ValueError: where the description cannot be built, its folder exists, or another process is working on it.
@@ -50,14 +52,17 @@ def run(config: RunConfig, progress_bar: bool = False, resume: bool = False) -> 
         run_folder.expect(folder, config)
         return folder
     agent = build(config)
+    channel = None if track is None else track(folder.name, config.to_json())
     folder.mkdir(parents=True, exist_ok=resume)
     with resumption.locked(folder):
         start = resumption.prepare(folder, config, command)
-        train(agent, config, start, progress_bar)
+        train(agent, config, start, progress_bar, channel)
     return folder
 
 
-def train(agent: Agent, config: RunConfig, start: resumption.Checkpoint | None, progress_bar: bool) -> None:
+def train(
+    agent: Agent, config: RunConfig, start: resumption.Checkpoint | None, progress_bar: bool, channel: Channel | None
+) -> None:
     """Train an agent from its beginning or from a checkpoint, and write down how it ended."""
     folder = config.folder
     recorder = agent.envs.recorder
@@ -70,7 +75,7 @@ def train(agent: Agent, config: RunConfig, start: resumption.Checkpoint | None, 
     logger = configure(str(folder / run_folder.TENSORBOARD), ["tensorboard"])
     agent.learner.set_logger(logger)
     try:
-        with shown as bar:
+        with shown as bar, tracking(logger, channel):
             checkpoints = resumption.Checkpoints(root, folder, clock, start)
             clock.stopwatch.around(checkpoints, "save", "files")
             callbacks = [writer, checkpoints, *([bar] if bar else []), watch(agent, clock.stopwatch)]

@@ -53,7 +53,7 @@ def draw(scene: Scene, size: int = 400) -> NDArray[np.uint8]:
         canvas.polygon(scene.vase, VASE, VASE_EDGE)
     _draw_trail(canvas, scene.trail)
     _draw_robot(canvas, scene, ALARM if inside else BODY)
-    return canvas.picture(size)
+    return canvas.picture()
 
 
 def _draw_trail(canvas: _Canvas, trail: Array) -> None:
@@ -108,8 +108,8 @@ class _Canvas:
     def polygon(self, corners: Array, colour: Colour, edge: Colour) -> None:
         self._pen.polygon(self._pixels(corners), colour, edge, width=max(1, round(0.012 * self._scale)))
 
-    def picture(self, size: int) -> NDArray[np.uint8]:
-        return np.asarray(self._image.resize((size, size), Image.Resampling.BOX), dtype=np.uint8)
+    def picture(self) -> NDArray[np.uint8]:
+        return np.asarray(self._image.reduce(FINE), dtype=np.uint8)
 
     def _pixels(self, points: Array) -> list[tuple[float, float]]:
         return [((x + self.reach) * self._scale, (self.reach - y) * self._scale) for x, y in points.tolist()]

@@ -1,0 +1,42 @@
+"""A finished run's agent, on environments of its own, to be watched or measured."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+from sb3_contrib import MaskablePPO
+
+from safexp.signals import Observations
+from safexp.studies import folder as run_folder
+from safexp.studies.build import Agent, build
+from safexp.studies.config import RunConfig
+from safexp.wrappers.guard import Guard
+
+
+def load(path: Path, num_envs: int, render_mode: str | None = None) -> tuple[RunConfig, Agent]:
+    """The description of a run, by its folder or the agent in it, and its agent as it was trained.
+
+    That means with its shield or its wrapper, on so many fresh copies of its task. Whatever code of the user's the run
+    names (`package:Name`) is imported.
+    """
+    folder = path.parent if path.name == run_folder.AGENT else path
+    run = run_folder.read(folder)
+    file = folder / run_folder.AGENT
+    if not file.exists():
+        raise run_folder.RunFolderError(f"{folder} holds no agent: its run is {run.status}.")
+    drawn = {} if render_mode is None else {"render_mode": render_mode}
+    config = dataclasses.replace(run.config, num_envs=num_envs, task_options={**run.config.task_options, **drawn})
+    agent = build(config, to_use=True)
+    agent.restore(file)
+    return run.config, agent
+
+
+def propose(agent: Agent, observations: Observations, deterministic: bool) -> NDArray[Any]:
+    """The actions (n, ...) that an agent's policy proposes in the current states of its environments."""
+    if isinstance(agent.learner, MaskablePPO) and isinstance(agent.envs, Guard):
+        masks = agent.envs.action_masks()
+        return agent.learner.predict(observations, deterministic=deterministic, action_masks=masks)[0]
+    return agent.learner.predict(observations, deterministic=deterministic)[0]
