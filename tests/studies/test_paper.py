@@ -24,6 +24,11 @@ def test_every_method_meets_every_seed_on_every_task_with_the_same_settings():
     assert {config.settled().learner for config in configs} == {"TRPO", "TRPOLagrangian", "CPO"}
 
 
+def test_scales_say_how_long_and_how_often():
+    groups = SafetyGymStudy(scale="medium", epochs=7).configs()
+    assert {(len(group), config.steps) for group in groups.values() for config in group} == {(3, 70_000)}
+
+
 @pytest.mark.parametrize("wrong", [{"seeds": 0}, {"epochs": 0}, {"tasks": ()}, {"workers": 0}, {"evaluation": 0}])
 def test_an_empty_study_is_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
@@ -39,7 +44,12 @@ def test_the_command_prints_what_the_episodes_say(tmp_path, capsys):
     assert row["violated"] == 0
     assert row["returns"] == pytest.approx(np.mean([episode.true_return for episode in episodes]), rel=1e-3)
     assert row["max_cost"] == max(episode.cost for episode in episodes)
-    assert row["late_stops"] == sum(episode.stopped for episode in episodes)
+    assert row["late_stops"] == row["stops"] == sum(episode.stopped for episode in episodes)
+    assert row["last_hundred"] == pytest.approx(np.mean([episode.stopped for episode in episodes[-100:]]), rel=1e-3)
+    for name in ("report.html", "comparison.csv", "figures/curves.svg", "figures/converged.png"):
+        assert (tmp_path / "runs" / name).stat().st_size > 100
+    assert main(["reproduce", "safety-gym", *words.split(), "--no-resume", "--out", str(tmp_path / "runs")]) == 2
+    assert "exists already" in capsys.readouterr().err
 
     again = summarise("point", "mase", [tmp_path / "runs" / "point-mase-1000"], 2)
     assert again.deterministic == pytest.approx(row["deterministic"], rel=1e-3)

@@ -26,7 +26,7 @@ def write_tables(folder: Path, runs: Sequence[Run], reference: str | None = None
         "curves.csv": (row for group in groups for row in curve_rows(group)),
     }
     for name, rows in tables.items():
-        _write(folder / name, list(rows))
+        write_csv(folder / name, list(rows))
     return [folder / name for name in tables]
 
 
@@ -96,7 +96,8 @@ def _seconds(spent: Mapping[str, float], prefix: str) -> dict[str, float | None]
     return {f"{prefix}_in_{name}": spent.get(name) for name in PARTS}
 
 
-def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows of equal keys."""
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys() if rows else [], lineterminator="\n")
         writer.writeheader()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
+import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -41,10 +42,13 @@ def on_cluster(configs: Sequence[RunConfig], workers: int, address: str) -> Iter
         raise ValueError("--ray needs Ray: pip install 'safexp[ray]'.") from error
     ours = not ray.is_initialized()
     if ours:
-        here = {"num_cpus": workers} if address == "local" else {"address": address}
         try:
-            ray.init(**here, log_to_driver=False, include_dashboard=False if address == "local" else None)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+            if address == "local":
+                ray.init(num_cpus=workers, log_to_driver=False, include_dashboard=False)
+            else:
+                _knock(address)
+                ray.init(address=address, log_to_driver=False)
+        except (OSError, ValueError, RuntimeError) as error:
             raise ValueError(f"--ray {address}: no cluster can be reached there ({error}).") from error
     tokens = [_leave_token(parent) for parent in {config.folder.absolute().parent for config in configs}]
     try:
@@ -82,6 +86,13 @@ def run_there(config: RunConfig, token: Path) -> Parcel:
             if path.is_file() and path.name != run_folder.LOCK
         }
         return Parcel(Outcome(config.folder, outcome.problem), files)
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nobody listens at host:port, which Ray itself takes minutes to find out."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=10.0).close()
 
 
 def _leave_token(parent: Path) -> Path:

@@ -5,11 +5,12 @@ Violations, stops and costs are counted by the recorder on the true costs, for e
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
@@ -19,6 +20,7 @@ from safexp.report.terminal import print_rows
 from safexp.report.watch import Watch
 from safexp.studies import folder as run_folder
 from safexp.studies.config import RunConfig
+from safexp.studies.folder import Run
 from safexp.studies.plugins import find, is_own
 from safexp.studies.stats import mean_and_deviation, upper_bound
 from safexp.studies.sweep import sweep
@@ -27,6 +29,10 @@ EPOCH_STEPS = 10_000
 NUM_ENVS = 50
 LAST = 1000
 """How many of a run's last episodes count as its final performance."""
+
+Scale = Literal["small", "medium", "paper"]
+SCALES: Mapping[Scale, tuple[int, int]] = MappingProxyType({"small": (6, 1), "medium": (100, 3), "paper": (500, 5)})
+"""Epochs and seeds."""
 
 TASKS = MappingProxyType({"point": "safexp/PointGoalStatic-v0", "car": "safexp/CarGoalStatic-v0"})
 
@@ -53,25 +59,29 @@ class SafetyGymStudy:
     Args:
         tasks: which robots: point, car, or any Gymnasium id (`package:Name-v0` for your own).
         methods: what to compare: entries of ours, or `package:NAME`, a mapping of your own like them.
-        seeds: how many, from `first_seed` on.
+        scale: `small` (minutes), `medium` (hours) or `paper`: 6, 100 or 500 epochs, 1, 3 or 5 seeds.
+        seeds: how many, from `first_seed` on, in place of the scale's.
         first_seed: seeds below 1000 are for tuning.
-        epochs: of 10,000 steps; the paper's figures have 500.
+        epochs: of 10,000 steps, in place of the scale's; the paper's Figure 3 has 1,000.
         budget: on the cost of an episode.
         evaluation: episodes without exploration after training.
         workers: how many runs at a time.
         ray: address of a Ray cluster to run them on; "local" starts one here.
-        out: the folder of the run folders; what is finished there is not done again, what was interrupted goes on.
+        resume: keep what is finished in the folder, and go on with what was interrupted.
+        out: the folder of the run folders, of the report and of its figures.
     """
 
     tasks: tuple[str, ...] = ("point", "car")
     methods: tuple[str, ...] = ("trpo", "trpo-lagrangian", "cpo", "saute", "early-termination", "mase")
-    seeds: int = 5
+    scale: Scale = "paper"
+    seeds: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     first_seed: int = 1000
-    epochs: int = 500
+    epochs: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     budget: float = 20.0
     evaluation: int = 100
     workers: int = 2
     ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
+    resume: bool = True
     out: Path = Path("runs/safety-gym")
 
     def __post_init__(self) -> None:
@@ -79,8 +89,8 @@ class SafetyGymStudy:
             if not getattr(self, name):
                 raise ValueError(f"{name} is empty: give at least one.")
         for name in ("seeds", "epochs", "evaluation", "workers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1.")
+            if (given := getattr(self, name)) is not None and given < 1:
+                raise ValueError(f"{name}={given} must be at least 1.")
 
     def config(self, task: str, entry: str, seed: int) -> RunConfig:
         """One run of the study."""
@@ -89,7 +99,7 @@ class SafetyGymStudy:
             task=TASKS.get(task, task),
             limit=self.budget,
             num_envs=NUM_ENVS,
-            steps=self.epochs * EPOCH_STEPS,
+            steps=(self.epochs or SCALES[self.scale][0]) * EPOCH_STEPS,
             seed=seed,
             out=self.out / f"{task}-{entry}-{seed}".replace("/", "-").replace(":", "-"),
             learner_options={"n_steps": EPOCH_STEPS // NUM_ENVS, **own.pop("learner_options", {})},
@@ -98,7 +108,7 @@ class SafetyGymStudy:
 
     def configs(self) -> dict[tuple[str, str], list[RunConfig]]:
         """All runs, by task and method."""
-        seeds = range(self.first_seed, self.first_seed + self.seeds)
+        seeds = range(self.first_seed, self.first_seed + (self.seeds or SCALES[self.scale][1]))
         return {
             (task, method): [self.config(task, method, seed) for seed in seeds]
             for task in self.tasks
@@ -126,7 +136,8 @@ def entry_named(name: str) -> Mapping[str, Any]:
 class Row:
     """A method on a task, over all its seeds.
 
-    `violated` of all training episodes broke the budget. All else is about the last 1,000 of each seed: the mean
+    `violated` of all training episodes broke the budget, and `stops` were stopped; `last_hundred` is the share of each
+    seed's last 100 that was, as in the paper's Table 2. All else is about the last 1,000 of each seed: the mean
     return and its deviation over seeds, mean and `max_cost`, the share that violated, and the share that was stopped
     with the upper end of its one-sided 95% interval. `late_stops` are stops per epoch in the last ten epochs, and
     `deterministic` is the return without exploration.
@@ -136,6 +147,7 @@ class Row:
     method: str
     seeds: int
     violated: int
+    stops: int
     episodes: int
     returns: float
     deviation: float
@@ -146,6 +158,7 @@ class Row:
     stopped: float
     at_most: float
     late_stops: float
+    last_hundred: float
 
 
 def summarise(task: str, method: str, folders: Sequence[Path], evaluation: int) -> Row:
@@ -163,6 +176,7 @@ def summarise(task: str, method: str, folders: Sequence[Path], evaluation: int) 
         method=method,
         seeds=len(runs),
         violated=sum(int(run.metrics[-1]["violations"]) for run in runs),
+        stops=sum(int(run.metrics[-1]["stops"]) for run in runs),
         episodes=sum(len(run.episodes) for run in runs),
         returns=float(returns),
         deviation=float(deviation),
@@ -173,6 +187,7 @@ def summarise(task: str, method: str, folders: Sequence[Path], evaluation: int) 
         stopped=stops / len(pooled),
         at_most=upper_bound(stops, len(pooled)),
         late_stops=float(np.mean(late)) / min(10, len(runs[0].metrics)),
+        last_hundred=_mean([episode for run in runs for episode in run.episodes[-100:]], "stopped"),
     )
 
 
@@ -181,20 +196,43 @@ def main(
     *,
     json_output: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> int:
-    """Reproduce the paper's comparison on PointGoal and CarGoal: train all methods, and print a table (or JSON)."""
+    """Reproduce the paper's comparison on PointGoal and CarGoal: train all methods, print a table, write a report.
+
+    The folder then holds report.html, comparison.csv (this table), and figures/ in the paper's style: curves.* is its
+    Figures 2 and 4, converged.* its Figure 3.
+    """
     groups = study.configs()
     configs = [config for group in groups.values() for config in group]
+    if not study.resume:
+        for config in configs:
+            run_folder.refuse_existing(config.folder)
     with Watch(configs) as watch:
         outcomes = sweep(configs, study.workers, study.ray, watch.tell)
-    failed = {outcome.folder for outcome in outcomes if outcome.problem}
+    failed = {outcome.folder: outcome.problem for outcome in outcomes if outcome.problem}
     rows: list[dict[str, Any]] = []
     for (task, method), group in groups.items():
         folders = [config.folder for config in group if config.folder not in failed]
         if folders:
-            rows.append(asdict(summarise(task, method, folders, study.evaluation)))
+            row = asdict(summarise(task, method, folders, study.evaluation))
+            rows.append({name: _rounded(value) for name, value in row.items()})
     if rows:
-        print_rows([{name: _rounded(value) for name, value in row.items()} for row in rows], json_output)
+        runs = [run_folder.read(config.folder) for config in configs if config.folder not in failed]
+        write_all(study.out, rows, runs, [f"{folder}: {problem}" for folder, problem in failed.items()])
+        print_rows(rows, json_output)
+        print(f"report: {study.out / 'report.html'}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def write_all(out: Path, rows: Sequence[Mapping[str, Any]], runs: Sequence[Run], problems: Sequence[str]) -> None:
+    """Write everything that a study's runs come to."""
+    from safexp.report.figures import write_figures
+    from safexp.report.html import write_report
+    from safexp.report.tables import write_csv, write_tables
+
+    write_csv(out / "comparison.csv", rows)
+    write_figures(out / "figures", runs)
+    write_tables(out / "figures", runs)
+    write_report(out / "report.html", runs, problems)
 
 
 def _mean(episodes: Sequence[Episode], name: str) -> float:
