@@ -27,6 +27,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch as th
+from numpy.typing import NDArray
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import DQN
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -40,11 +41,12 @@ from safexp.coverage import Coverage, measure
 from safexp.episodes import Episode
 from safexp.learners import build_policy, describe_policy, find_learner, make_learner, name_of
 from safexp.learners.epochs import EndOfEpoch
+from safexp.logs import Log
 from safexp.penalty import Penalty
 from safexp.progress import ProgressBar
 from safexp.quantifiers import Each, Quantifier
 from safexp.replay import Rewriting
-from safexp.shield import Decision, Log, Shield
+from safexp.shield import Decision, Shield
 from safexp.signals import Array, Observations, as_batch
 from safexp.vector import NoEnvironments, as_vec_env
 from safexp.wrappers.guard import Guard
@@ -192,6 +194,21 @@ class MASE:
         self, observation: Observations, threshold: float | Array | None = None, deterministic: bool = True
     ) -> Decision:
         """What the policy proposes in a state, and what the shield makes of it under this threshold."""
+        shown, action, threshold = self._propose(observation, threshold, deterministic)
+        preferences = self.guard.preferences
+        ranking = None if preferences is None else lambda: preferences(shown)
+        return self.shield.filter(observation, action, threshold, preferences=ranking)
+
+    def propose(
+        self, observation: Observations, threshold: float | Array | None = None, deterministic: bool = True
+    ) -> NDArray[Any]:
+        """What the policy alone would do in a state under this threshold: for `ShieldedPolicy`, which filters it."""
+        return self._propose(observation, threshold, deterministic)[1]
+
+    def _propose(
+        self, observation: Observations, threshold: float | Array | None, deterministic: bool
+    ) -> tuple[Observations, NDArray[Any], float | Array]:
+        """What the learner sees, the policy's action, and the threshold."""
         batch = as_batch(observation)
         if threshold is None:
             if self.constraint.in_observation:
@@ -208,9 +225,7 @@ class MASE:
             action, _ = self.learner.predict(shown, deterministic=deterministic, action_masks=masks)
         else:
             action, _ = self.learner.predict(shown, deterministic=deterministic)
-        preferences = self.guard.preferences
-        ranking = None if preferences is None else lambda: preferences(shown)
-        return self.shield.filter(observation, action[0], threshold, preferences=ranking)
+        return shown, action[0], threshold
 
     def save(self, path: str | Path) -> None:
         """Write the agent to one file, for use: policy, quantifier, constraint, versions."""
@@ -242,6 +257,7 @@ class MASE:
         """The agent that `save` wrote; give an `env` to go on learning, and again whatever held a function."""
         document, arrays = checkpoint.read(Path(path))
         checkpoint.expect(document, "shield", path)
+        checkpoint.expect(document, "policy", path)
         shield = Shield.build(document["shield"], arrays, quantifier, safe_action)
         if env is None:
             env = NoEnvironments(shield.observation_space, shield.action_space)

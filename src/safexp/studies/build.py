@@ -20,6 +20,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from safexp.baseline import Baseline
 from safexp.constraints import Budget, Constraint, Instantaneous, Margin, Schedule
 from safexp.learners import build_policy, find_learner
+from safexp.logs import Log
 from safexp.mase import MASE
 from safexp.penalty import Penalty
 from safexp.quantifiers import (
@@ -34,7 +35,6 @@ from safexp.quantifiers import (
     SparseGP,
     Unknown,
 )
-from safexp.shield import Log
 from safexp.signals import Array
 from safexp.studies.config import RunConfig
 from safexp.tasks.knowledge import Knowledge, knowledge_of
