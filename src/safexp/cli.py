@@ -1,4 +1,4 @@
-"""The command line: `safexp train | reproduce | report | tasks | bench`."""
+"""The command line: `safexp train | reproduce | report | audit | tasks | bench`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import gymnasium
 import tyro
 from gymnasium import spaces
 
-from safexp.studies.config import RunConfig
+from safexp.studies.config import Options, RunConfig
 from safexp.studies.folder import Run, RunFailedError, RunFolderError, read
 from safexp.tasks import catalogue
 
@@ -21,9 +22,7 @@ from safexp.tasks import catalogue
 
 def train(config: Annotated[RunConfig, tyro.conf.arg(name="")]) -> int:
     """Train a policy on a task and write a run folder."""
-    here = str(Path.cwd())
-    if here not in sys.path:  # so that --task my_package:MyEnv-v0 finds a package that lies here
-        sys.path.append(here)
+    use_packages_here()
     from safexp.studies.run import run
 
     try:
@@ -114,6 +113,52 @@ def report(runs: Annotated[tuple[Path, ...], tyro.conf.Positional], /, out: Path
     return 1 if problems else 0
 
 
+def audit(
+    checkpoint: Annotated[Path, tyro.conf.Positional],
+    /,
+    episodes: int = 300,
+    seed: int = 1_000_000,
+    task: str | None = None,
+    task_options: Options = MappingProxyType({}),
+    shield: bool = True,
+    max_risk: float = 0.01,
+    replay: int | None = None,
+    out: Path = Path("audit.html"),
+    json: bool = False,
+) -> int:
+    """Play episodes of a trained agent, and bound how often one violates the constraint.
+
+    Ends with exit code 1 where the one-sided 95 % upper bound is above the risk that is allowed.
+
+    Args:
+        checkpoint: a run folder, or an agent.safexp (without its run folder it needs --task).
+        episodes: how many; 300 without a violation show a risk of at most 1 %.
+        seed: of the first episode; every episode has its own.
+        task: another task than it was trained on.
+        task_options: that task's arguments.
+        shield: --no-shield executes every proposal of the same policy.
+        max_risk: the risk that is allowed.
+        replay: play the episode of this seed again, and nothing else.
+        out: the HTML page to write.
+        json: print JSON instead of text.
+    """
+    use_packages_here()
+    from safexp import audit as auditing
+    from safexp.report.audit import print_audit, print_replay, write_audit
+
+    if replay is not None:
+        print_replay(auditing.replay(checkpoint, replay, task, task_options, shield), json)
+        return 0
+    found = auditing.audit(
+        checkpoint, episodes, seed, task, task_options, shield, max_risk, lambda line: print(line, file=sys.stderr)
+    )
+    write_audit(out, found)
+    print_audit(found, json)
+    if not json:
+        print(f"page: {out}")
+    return 0 if found.passed else 1
+
+
 def task_rows() -> list[dict[str, Any]]:
     """One row for each of our tasks."""
     rows = []
@@ -136,6 +181,13 @@ def shape(space: spaces.Space[Any]) -> str:
     if isinstance(space, spaces.Dict):
         return ", ".join(f"{key} {shape(part)}" for key, part in space.spaces.items())
     return "x".join(map(str, space.shape or ())) + " reals" if isinstance(space, spaces.Box) else str(space)
+
+
+def use_packages_here() -> None:
+    """Let --task my_package:MyEnv-v0 find a package that lies here."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
 
 
 def on_disk(folder: Path) -> str:
@@ -174,6 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "train": train,
         "reproduce": reproduce,
         "report": report,
+        "audit": audit,
         "tasks": tasks,
         "bench": bench,
     }

@@ -39,6 +39,7 @@ from safexp.candidates import SafeAction
 from safexp.constraints import AllOf, Constraint
 from safexp.coverage import Coverage, measure
 from safexp.episodes import Episode
+from safexp.inputs import Inputs
 from safexp.learners import build_policy, describe_policy, find_learner, make_learner, name_of
 from safexp.learners.epochs import EndOfEpoch
 from safexp.logs import Log
@@ -124,6 +125,7 @@ class MASE:
         self.epoch_steps = epoch_steps
         self.epochs = 0
         self.coverage: list[Coverage] = []
+        self.inputs = Inputs(seed or 0)
         self.rewriting = rewriting
         self.learner_options = dict(learner_options or {})
         self.learner = make_learner(learner, self.guard, self.learner_options, seed)
@@ -171,7 +173,10 @@ class MASE:
         """Line 15: update the quantifier from the executed actions and true costs, and rewrite what is stored."""
         self.epochs += 1
         harvest = self.guard.harvest()
-        if harvest is None or not self.guard.shielding:
+        if harvest is None:
+            return
+        self.inputs.add(harvest.transitions.states, harvest.transitions.actions)
+        if not self.guard.shielding:
             return
         self.coverage.append(measure(self.quantifier, *harvest))  # before it learns from them
         self.quantifier.update(harvest.transitions)
@@ -228,7 +233,7 @@ class MASE:
         return shown, action[0], threshold
 
     def save(self, path: str | Path) -> None:
-        """Write the agent to one file, for use: policy, quantifier, constraint, versions."""
+        """Write the agent to one file, for use: policy, quantifier, constraint, a sample of what it saw, versions."""
         shield, learned = self.shield.describe()
         weights = {f"{WEIGHTS}{name}": part.cpu().numpy() for name, part in self.learner.policy.state_dict().items()}
         document = {
@@ -240,7 +245,7 @@ class MASE:
             "learner": name_of(type(self.learner)),
             "policy": describe_policy(self.learner_options),
         }
-        checkpoint.write(Path(path), document, {**learned, **weights})
+        checkpoint.write(Path(path), document, {**learned, **weights, **self.inputs.state()})
 
     @classmethod
     def load(
@@ -283,6 +288,7 @@ class MASE:
             name[len(WEIGHTS) :]: th.as_tensor(part) for name, part in arrays.items() if name.startswith(WEIGHTS)
         }
         agent.learner.policy.load_state_dict(weights)
+        agent.inputs.restore(arrays)
         return agent
 
     def _q_values(self, observations: Observations) -> Array:
