@@ -65,20 +65,27 @@ def tasks(
 
 
 def bench(
-    what: Annotated[Literal["tasks", "learners", "quantifiers"], tyro.conf.Positional], /, json: bool = False
+    what: Annotated[Literal["tasks", "learners", "quantifiers", "shield"], tyro.conf.Positional],
+    /,
+    decisions: int | None = None,
+    json: bool = False,
 ) -> int:
     """Measure speed as ratios within one run.
 
     Args:
         what: `tasks`: steps per second of the Goal tasks beside the bare physics of the same model; `learners`: TRPO's
             policy step beside sb3-contrib's, the critics' schedules, and steps per second of whole training;
-            `quantifiers`: microseconds of an answer, beside gpytorch's, of a refit, and of a shield's decision.
+            `quantifiers`: microseconds of an answer, beside gpytorch's, of a refit, and of a shield's decision;
+            `shield`: the latency of a deployed shield and its memory, in absolute numbers.
+        decisions: how many decisions of the shield are measured, a million if not given.
         json: print JSON instead of a table.
     """
     from safexp.report.terminal import print_rows
 
+    if decisions is not None and what != "shield":
+        raise ValueError(f"--decisions {decisions} is for `safexp bench shield`: leave it out.")
     try:
-        rows = import_module(f"safexp.bench.{what}").measure()
+        rows = import_module(f"safexp.bench.{what}").measure(**({} if decisions is None else {"decisions": decisions}))
     except ModuleNotFoundError as error:
         raise ValueError(f"this measurement needs {error.name}: pip install {error.name}.") from error
     print_rows(rows, json)

@@ -227,10 +227,11 @@ class Shield:
                 self._complete(outlook, observations, limits, ~safe)
             viable = outlook.viable
             intervened, stopped = ~safe & viable, ~safe & ~viable
-            best = np.where(outlook.safe, self._ranking(outlook, proposals, preferences), np.inf).argmin(axis=1)
-            proposals, bounds = proposals.copy(), bounds.copy()
-            proposals[intervened] = outlook.candidates[intervened, best[intervened]]
-            bounds[intervened] = outlook.upper_bounds[intervened, best[intervened]]
+            if intervened.any():
+                ranking = np.where(outlook.safe, self._ranking(outlook, proposals, preferences), np.inf)
+                rows, best = np.flatnonzero(intervened), ranking.argmin(axis=1)[intervened]
+                proposals, bounds = proposals.copy(), bounds.copy()
+                proposals[rows], bounds[rows] = outlook.candidates[rows, best], outlook.upper_bounds[rows, best]
         return Decisions(self._decode(proposals), intervened, stopped, bounds.reshape(np.shape(thresholds)))
 
     def outlook(
@@ -275,15 +276,15 @@ class Shield:
         """Ask about all candidates of these states, where that was not done before."""
         rows = rows & ~offers.whole
         if rows.any():
-            self._learn(offers, observations, limits, rows, np.arange(offers.safe.shape[1]))
+            self._learn(offers, observations, limits, rows)
             offers.whole[rows] = True
 
     def _learn(
-        self, offers: Outlook, observations: Observations, limits: Array, rows: Flags, columns: NDArray[np.int64]
+        self, offers: Outlook, observations: Observations, limits: Array, rows: Flags, columns: Any = None
     ) -> None:
-        """Ask about some candidates of some states; what is already known to be safe stays so, with its bound."""
-        some = np.flatnonzero(rows)
-        at = np.ix_(some, columns)
+        """Ask some states about some candidates or all; what is already known to be safe stays so, with its bound."""
+        some: Any = slice(None) if rows.all() else np.flatnonzero(rows)  # a slice copies nothing
+        at = (some, slice(None)) if columns is None else np.ix_(np.flatnonzero(rows), columns)
         bounds, widths = self._bounds(take(observations, some), offers.candidates[at], limits[some])
         known = offers.safe[at]
         offers.upper_bounds[at] = np.where(known[..., None], offers.upper_bounds[at], bounds)
