@@ -3,7 +3,7 @@
 No reinforcement learning in here: a control engineer puts a shield around her own controller,
 
     shield = Shield(quantifier, observation_space, action_space)
-    shield.fit(Log(observations, actions, costs))
+    shield.fit(Log(observations, actions, costs))  # or a file of them
     decision = shield.filter(observation, action, threshold=0.2)
 
 and executes `decision.action` unless `decision.stopped`.

@@ -109,8 +109,8 @@ def _row(what: str, wall: NDArray[np.int64], cpu: NDArray[np.int64]) -> dict[str
     cells: dict[str, Any] = {"what": what, "decisions": len(wall)}
     for prefix, times in [("", wall), ("cpu_", cpu)]:
         for name, q in [("p50", 50), ("p99", 99), ("p99.9", 99.9)]:
-            cells[f"{prefix}{name}_us"] = round(float(np.percentile(times, q)) / 1e3, 1)
-    return cells | {"longest_us": round(float(wall.max()) / 1e3, 1)}
+            cells[f"{prefix}{name}_us"] = round(float(np.percentile(times, q)) / 1e3)
+    return cells | {"longest_us": round(float(wall.max()) / 1e3)}
 
 
 def resident() -> int:
