@@ -41,6 +41,7 @@ bench: $(READY)
 	$(BIN)/safexp bench tasks
 	$(BIN)/safexp bench learners
 	$(BIN)/safexp bench quantifiers
+	$(BIN)/safexp bench shield --decisions 100000
 
 clean:
 	rm -rf .venv runs dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,6 +13,8 @@ from safexp.constraints import (
     Schedule,
     StateVisits,
 )
+from safexp.deployment import ShieldedPolicy
+from safexp.logs import Log, read_log
 from safexp.penalty import Penalty
 from safexp.quantifiers import (
     GLM,
@@ -28,7 +30,7 @@ from safexp.quantifiers import (
     SparseGP,
     Unknown,
 )
-from safexp.shield import Log, Shield
+from safexp.shield import Shield
 
 if TYPE_CHECKING:
     from safexp.learners.cpo import CPO
@@ -64,10 +66,12 @@ __all__ = [
     "Quantifier",
     "Schedule",
     "Shield",
+    "ShieldedPolicy",
     "SparseGP",
     "StateVisits",
     "TRPOLagrangian",
     "Unknown",
+    "read_log",
 ]
 
 

@@ -66,9 +66,12 @@ def read(path: Path, form: str = FORMAT) -> tuple[Document, Arrays]:
 
 
 def expect(document: Document, part: str, path: str | Path) -> None:
-    """Raise where a file has no such part: MASE's agents have a shield, learners without one the spaces they saw."""
+    """Raise where a file has no such part: MASE's agents have a shield, learners without one the spaces they saw.
+
+    A shield alone has no policy.
+    """
     if part not in document:
-        loader = "safexp.baseline.Baseline" if part == "shield" else "safexp.MASE"
+        loader = {"shield": "safexp.baseline.Baseline", "policy": "safexp.Shield"}.get(part, "safexp.MASE")
         raise CheckpointError(f"{path} holds an agent of another kind, without {part}: load it with {loader}.load.")
 
 

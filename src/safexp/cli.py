@@ -1,4 +1,4 @@
-"""The command line: `safexp train | play | reproduce | report | tasks | bench`."""
+"""The command line: `safexp train | play | reproduce | report | audit | tasks | bench`."""
 
 from __future__ import annotations
 
@@ -130,20 +130,27 @@ def tasks(
 
 
 def bench(
-    what: Annotated[Literal["tasks", "learners", "quantifiers"], tyro.conf.Positional], /, json: bool = False
+    what: Annotated[Literal["tasks", "learners", "quantifiers", "shield"], tyro.conf.Positional],
+    /,
+    decisions: int | None = None,
+    json: bool = False,
 ) -> int:
     """Measure speed as ratios within one run.
 
     Args:
         what: `tasks`: steps per second of the Goal tasks beside the bare physics of the same model; `learners`: TRPO's
             policy step beside sb3-contrib's, the critics' schedules, and steps per second of whole training;
-            `quantifiers`: microseconds of an answer, beside gpytorch's, of a refit, and of a shield's decision.
+            `quantifiers`: microseconds of an answer, beside gpytorch's, of a refit, and of a shield's decision;
+            `shield`: the latency of a deployed shield and its memory, in absolute numbers.
+        decisions: how many decisions of the shield are measured, a million if not given.
         json: print JSON instead of a table.
     """
     from safexp.report.terminal import print_rows
 
+    if decisions is not None and what != "shield":
+        raise ValueError(f"--decisions {decisions} is for `safexp bench shield`: leave it out.")
     try:
-        rows = import_module(f"safexp.bench.{what}").measure()
+        rows = import_module(f"safexp.bench.{what}").measure(**({} if decisions is None else {"decisions": decisions}))
     except ModuleNotFoundError as error:
         raise ValueError(f"this measurement needs {error.name}: pip install {error.name}.") from error
     print_rows(rows, json)
@@ -192,6 +199,52 @@ def report(
         print(f"figures and tables: {figures}")
     print(f"report: {out}")
     return 1 if problems else 0
+
+
+def audit(
+    checkpoint: Annotated[Path, tyro.conf.Positional],
+    /,
+    episodes: int = 300,
+    seed: int = 1_000_000,
+    task: str | None = None,
+    task_options: Options = MappingProxyType({}),
+    shield: bool = True,
+    max_risk: float = 0.01,
+    replay: int | None = None,
+    out: Path = Path("audit.html"),
+    json: bool = False,
+) -> int:
+    """Play episodes of a trained agent, and bound how often one violates the constraint.
+
+    Ends with exit code 1 where the one-sided 95 % upper bound is above the risk that is allowed.
+
+    Args:
+        checkpoint: a run folder, or an agent.safexp (without its run folder it needs --task).
+        episodes: how many; 300 without a violation show a risk of at most 1 %.
+        seed: of the first episode; every episode has its own.
+        task: another task than it was trained on.
+        task_options: that task's arguments.
+        shield: --no-shield executes every proposal of the same policy.
+        max_risk: the risk that is allowed.
+        replay: play the episode of this seed again, and nothing else.
+        out: the HTML page to write.
+        json: print JSON instead of text.
+    """
+    look_here()
+    from safexp import audit as auditing
+    from safexp.report.audit import print_audit, print_replay, write_audit
+
+    if replay is not None:
+        print_replay(auditing.replay(checkpoint, replay, task, task_options, shield), json)
+        return 0
+    found = auditing.audit(
+        checkpoint, episodes, seed, task, task_options, shield, max_risk, lambda line: print(line, file=sys.stderr)
+    )
+    write_audit(out, found)
+    print_audit(found, json)
+    if not json:
+        print(f"page: {out}")
+    return 0 if found.passed else 1
 
 
 def task_rows() -> list[dict[str, Any]]:
@@ -262,6 +315,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "play": play,
         "reproduce": reproduce,
         "report": report,
+        "audit": audit,
         "tasks": tasks,
         "bench": bench,
     }

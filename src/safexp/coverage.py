@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from safexp.quantifiers.base import Quantifier, Transitions
 from safexp.signals import Array
@@ -15,6 +15,10 @@ MOST_ROWS = 2000
 
 NEAR = 0.1
 """How far a scaled cost may be from its threshold to count as near it."""
+
+
+FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
+"""The multiples of a width at which calibration is looked at."""
 
 
 class Coverage(NamedTuple):
@@ -38,7 +42,7 @@ def measure(quantifier: Quantifier, data: Transitions, thresholds: Array) -> Cov
 
     What cannot be predicted, because the quantifier raises or returns a NaN, is not covered and counts as exceeded.
     """
-    rows = np.unique(np.linspace(0, len(data.costs) - 1, min(MOST_ROWS, len(data.costs))).astype(np.int64))
+    rows = _evenly(len(data.costs))
     costs, limits = (part[rows].reshape(len(rows), -1) for part in (data.costs, thresholds))
     mean, width = _predictions(quantifier, data.states[rows], data.actions[rows], costs.shape)
     covered = (np.abs(costs - mean) <= width).all(axis=1)
@@ -53,9 +57,32 @@ def measure(quantifier: Quantifier, data: Transitions, thresholds: Array) -> Cov
     )
 
 
+class Calibration(NamedTuple):
+    """How many of the `rows` whose width says anything (less than 1) lie within each of `FACTORS` times that width."""
+
+    rows: int
+    within: tuple[int, ...]
+
+
+def calibration(quantifier: Quantifier, data: Transitions) -> Calibration:
+    """Whether a quantifier's widths are of the right size: none needed to be larger, or all could be smaller."""
+    rows = _evenly(len(data.costs))
+    costs = data.costs[rows].reshape(len(rows), -1)
+    mean, width = _predictions(quantifier, data.states[rows], data.actions[rows], costs.shape)
+    telling = (width < 1.0).all(axis=1)
+    missed = np.abs(costs - mean)[telling]
+    within = tuple(_count((missed <= factor * width[telling]).all(axis=1)) for factor in FACTORS)
+    return Calibration(_count(telling), within)
+
+
 def total(parts: list[Coverage]) -> Coverage:
     """The counts of several epochs together."""
     return Coverage(*(sum(counts) for counts in zip(*parts, strict=True))) if parts else Coverage()
+
+
+def _evenly(count: int) -> NDArray[np.int64]:
+    """At most `MOST_ROWS` of so many rows."""
+    return np.unique(np.linspace(0, count - 1, min(MOST_ROWS, count)).astype(np.int64))
 
 
 def _predictions(quantifier: Quantifier, states: Array, actions: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:

@@ -56,6 +56,22 @@ def encode_actions(space: spaces.Space[Any], actions: NDArray[Any]) -> Array:
     return np.clip(batch, space.low, space.high).reshape(len(batch), -1).astype(np.float64)
 
 
+def fits(space: spaces.Space[Any], value: Any) -> bool:
+    """Whether one observation or action has its space's shape, is finite, and lies within its bounds."""
+    if isinstance(space, spaces.Dict):
+        parts = space.spaces
+        return isinstance(value, dict) and value.keys() == parts.keys() and all(fits(parts[k], value[k]) for k in parts)
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    if array.shape != space.shape or not np.isfinite(array).all():
+        return False
+    if isinstance(space, spaces.Box):
+        return bool(((array >= space.low) & (array <= space.high)).all())
+    return bool((array == np.floor(array)).all()) and space.contains(array.astype(space.dtype))
+
+
 def check_action_space(space: spaces.Space[Any]) -> spaces.Box | spaces.Discrete:
     """The space itself, if a shield can search it."""
     if isinstance(space, spaces.Discrete):
@@ -72,6 +88,7 @@ def check_action_space(space: spaces.Space[Any]) -> spaces.Box | spaces.Discrete
 
 def one_hot(indices: NDArray[Any], size: int) -> Array:
     """Indices (n,) as rows (n, size) of an identity matrix."""
-    if indices.size and not (indices.min() >= 0 and indices.max() < size):
+    whole = indices.astype(np.int64) if np.isfinite(indices).all() else np.full(indices.shape, -1)
+    if indices.size and not (whole.min() >= 0 and whole.max() < size and (whole == indices).all()):
         raise ValueError(f"{indices.tolist()} are not all indices of {size} choices.")
-    return np.eye(size)[indices.astype(np.int64)]
+    return np.eye(size)[whole]

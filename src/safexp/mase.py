@@ -27,6 +27,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch as th
+from numpy.typing import NDArray
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import DQN
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -38,13 +39,15 @@ from safexp.candidates import SafeAction
 from safexp.constraints import AllOf, Constraint
 from safexp.coverage import Coverage, measure
 from safexp.episodes import Episode
+from safexp.inputs import Inputs
 from safexp.learners import build_policy, describe_policy, find_learner, load_weights, make_learner, name_of
 from safexp.learners.epochs import EndOfEpoch
+from safexp.logs import Log
 from safexp.penalty import Penalty
 from safexp.progress import ProgressBar
 from safexp.quantifiers import Each, Quantifier
 from safexp.replay import Rewriting
-from safexp.shield import Decision, Log, Shield
+from safexp.shield import Decision, Shield
 from safexp.signals import Array, Observations, as_batch
 from safexp.vector import NoEnvironments, as_vec_env
 from safexp.wrappers.guard import Guard
@@ -122,6 +125,7 @@ class MASE:
         self.epoch_steps = epoch_steps
         self.epochs = self.epoch_began = 0
         self.coverage: list[Coverage] = []
+        self.inputs = Inputs(seed or 0)
         self.rewriting = rewriting
         self.learner_options = dict(learner_options or {})
         self.learner = make_learner(learner, self.guard, self.learner_options, seed)
@@ -169,7 +173,10 @@ class MASE:
         """Line 15: update the quantifier from the executed actions and true costs, and rewrite what is stored."""
         self.epochs += 1
         harvest = self.guard.harvest()
-        if harvest is None or not self.guard.shielding:
+        if harvest is None:
+            return
+        self.inputs.add(harvest.transitions.states, harvest.transitions.actions)
+        if not self.guard.shielding:
             return
         self.coverage.append(measure(self.quantifier, *harvest))  # before it learns from them
         self.quantifier.update(harvest.transitions)
@@ -192,6 +199,21 @@ class MASE:
         self, observation: Observations, threshold: float | Array | None = None, deterministic: bool = True
     ) -> Decision:
         """What the policy proposes in a state, and what the shield makes of it under this threshold."""
+        shown, action, threshold = self._propose(observation, threshold, deterministic)
+        preferences = self.guard.preferences
+        ranking = None if preferences is None else lambda: preferences(shown)
+        return self.shield.filter(observation, action, threshold, preferences=ranking)
+
+    def propose(
+        self, observation: Observations, threshold: float | Array | None = None, deterministic: bool = True
+    ) -> NDArray[Any]:
+        """What the policy alone would do in a state under this threshold: for `ShieldedPolicy`, which filters it."""
+        return self._propose(observation, threshold, deterministic)[1]
+
+    def _propose(
+        self, observation: Observations, threshold: float | Array | None, deterministic: bool
+    ) -> tuple[Observations, NDArray[Any], float | Array]:
+        """What the learner sees, the policy's action, and the threshold."""
         batch = as_batch(observation)
         if threshold is None:
             if self.constraint.in_observation:
@@ -208,12 +230,10 @@ class MASE:
             action, _ = self.learner.predict(shown, deterministic=deterministic, action_masks=masks)
         else:
             action, _ = self.learner.predict(shown, deterministic=deterministic)
-        preferences = self.guard.preferences
-        ranking = None if preferences is None else lambda: preferences(shown)
-        return self.shield.filter(observation, action[0], threshold, preferences=ranking)
+        return shown, action[0], threshold
 
     def save(self, path: str | Path) -> None:
-        """Write the agent to one file, for use: policy, quantifier, constraint, versions."""
+        """Write the agent to one file, for use: policy, quantifier, constraint, a sample of what it saw, versions."""
         shield, learned = self.shield.describe()
         weights = {f"{WEIGHTS}{name}": part.cpu().numpy() for name, part in self.learner.policy.state_dict().items()}
         document = {
@@ -225,7 +245,7 @@ class MASE:
             "learner": name_of(type(self.learner)),
             "policy": describe_policy(self.learner_options),
         }
-        checkpoint.write(Path(path), document, {**learned, **weights})
+        checkpoint.write(Path(path), document, {**learned, **weights, **self.inputs.state()})
 
     @classmethod
     def load(
@@ -242,6 +262,7 @@ class MASE:
         """The agent that `save` wrote; give an `env` to go on learning, and again whatever held a function."""
         document, arrays = checkpoint.read(Path(path))
         checkpoint.expect(document, "shield", path)
+        checkpoint.expect(document, "policy", path)
         shield = Shield.build(document["shield"], arrays, quantifier, safe_action)
         if env is None:
             env = NoEnvironments(shield.observation_space, shield.action_space)
@@ -263,7 +284,7 @@ class MASE:
                 raise checkpoint.CheckpointError(
                     f"{path} was saved for the {name} {saved}, the environment has {given}."
                 )
-        agent._take_weights(arrays)
+        agent._take_learned(arrays)
         return agent
 
     def restore(self, path: str | Path) -> None:
@@ -271,11 +292,12 @@ class MASE:
         document, arrays = checkpoint.read(Path(path))
         checkpoint.expect(document, "shield", path)
         self.shield.restore(arrays)
-        self._take_weights(arrays)
+        self._take_learned(arrays)
 
-    def _take_weights(self, arrays: checkpoint.Arrays) -> None:
+    def _take_learned(self, arrays: checkpoint.Arrays) -> None:
         weights = {name[len(WEIGHTS) :]: part for name, part in arrays.items() if name.startswith(WEIGHTS)}
         load_weights(self.learner, weights)
+        self.inputs.restore(arrays)
 
     def _q_values(self, observations: Observations) -> Array:
         assert isinstance(self.learner, DQN)

@@ -3,7 +3,7 @@
 No reinforcement learning in here: a control engineer puts a shield around her own controller,
 
     shield = Shield(quantifier, observation_space, action_space)
-    shield.fit(Log(observations, actions, costs))
+    shield.fit(Log(observations, actions, costs))  # or a file of them
     decision = shield.filter(observation, action, threshold=0.2)
 
 and executes `decision.action` unless `decision.stopped`.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -24,28 +25,14 @@ from safexp import checkpoint
 from safexp.asking import ask
 from safexp.candidates import Flags, Outlook, SafeAction, candidate_actions, unasked, vouched_actions, with_extra
 from safexp.encoding import check_action_space, encode_actions, encode_observations
-from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.logs import Log, encode_log, read_log
+from safexp.quantifiers.base import Quantifier
 from safexp.signals import Array, Observations, as_batch, batch_size, take
 
 LEARNED = "quantifier."
 """What the names of a quantifier's arrays begin with in a file."""
 
 log = logging.getLogger("safexp")
-
-
-class Log(NamedTuple):
-    """Logged transitions, as the user has them.
-
-    `observations` and `actions` are batches of the environment's spaces (n, ...), `costs` (n,) or (n, K) what the
-    constraint reads at each step (for `Margin`: margins), `margins` (n,) signed distances if a quantifier models them,
-    `episodes` (n,) whole numbers that tell which steps belong together, for `Calibrated`.
-    """
-
-    observations: Observations
-    actions: NDArray[Any]
-    costs: NDArray[Any]
-    margins: NDArray[Any] | None = None
-    episodes: NDArray[Any] | None = None
 
 
 class Decision(NamedTuple):
@@ -77,6 +64,7 @@ class Shield:
     `num_candidates` fixed actions: the centre, the corners, a low-discrepancy set, and the last safe action. Where
     all thresholds are at least 1, the largest cost, everything is safe and the quantifier is not asked. A quantifier
     that raises, or returns a NaN, a negative width or a wrong shape, certifies nothing; `failures` counts that.
+    Threads may share a shield as long as none of them fits it.
 
     Args:
         quantifier: predicts the costs.
@@ -113,32 +101,18 @@ class Shield:
         self.levels = None if levels is None else np.sort(np.asarray(levels, dtype=np.float64))
         self.safe_action = safe_action
         self.failures = 0
+        self._counting = Lock()  # many threads may share a shield
         self._fixed = candidate_actions(self.action_space, num_candidates)
 
-    def fit(self, data: Log) -> None:
-        """Learn the costs from logged transitions alone."""
-        self.quantifier.fit(self.encode(data))
+    def fit(self, log: Log | str | Path) -> None:
+        """Learn the costs from logged transitions alone; `read_log` says what a file of them looks like."""
+        data = log if isinstance(log, Log) else read_log(log)
+        self.quantifier.fit(encode_log(data, self.observation_space, self.action_space))
 
-    def encode(self, data: Log) -> Transitions:
-        """Logged transitions as the quantifier takes them; raises `ValueError` where they do not fit."""
-        transitions = Transitions(
-            encode_observations(self.observation_space, data.observations),
-            encode_actions(self.action_space, np.asarray(data.actions)),
-            np.asarray(data.costs, dtype=np.float64),
-            None if data.margins is None else np.asarray(data.margins, dtype=np.float64),
-            None if data.episodes is None else np.asarray(data.episodes, dtype=np.int64),
-        )
-        lengths = {name: len(part) for name, part in zip(Log._fields, transitions, strict=True) if part is not None}
-        if len(set(lengths.values())) > 1:
-            raise ValueError(f"logged transitions have different lengths: {lengths}.")
-        costs = transitions.costs
-        if costs.ndim not in (1, 2) or not np.all(np.isfinite(transitions.actions)):
-            raise ValueError(
-                f"logged costs have shape {costs.shape}, expected (n,) or (n, K), and actions must be finite numbers."
-            )
-        if not np.all((costs >= 0) & (costs <= 1)):
-            raise ValueError(f"logged costs must lie in [0, 1], got values from {costs.min()} to {costs.max()}.")
-        return transitions
+    def save(self, path: str | Path) -> None:
+        """Write the shield to one file, for `load`."""
+        document, arrays = self.describe()
+        checkpoint.write(Path(path), {"versions": checkpoint.versions(), "shield": document}, arrays)
 
     @classmethod
     def load(
@@ -259,10 +233,11 @@ class Shield:
                 self._complete(outlook, observations, limits, ~safe)
             viable = outlook.viable
             intervened, stopped = ~safe & viable, ~safe & ~viable
-            best = np.where(outlook.safe, self._ranking(outlook, proposals, preferences), np.inf).argmin(axis=1)
-            proposals, bounds = proposals.copy(), bounds.copy()
-            proposals[intervened] = outlook.candidates[intervened, best[intervened]]
-            bounds[intervened] = outlook.upper_bounds[intervened, best[intervened]]
+            if intervened.any():
+                ranking = np.where(outlook.safe, self._ranking(outlook, proposals, preferences), np.inf)
+                rows, best = np.flatnonzero(intervened), ranking.argmin(axis=1)[intervened]
+                proposals, bounds = proposals.copy(), bounds.copy()
+                proposals[rows], bounds[rows] = outlook.candidates[rows, best], outlook.upper_bounds[rows, best]
         return Decisions(self._decode(proposals), intervened, stopped, bounds.reshape(np.shape(thresholds)))
 
     def outlook(
@@ -314,15 +289,15 @@ class Shield:
         """Ask about all candidates of these states, where that was not done before."""
         rows = rows & ~offers.whole
         if rows.any():
-            self._learn(offers, observations, limits, rows, np.arange(offers.safe.shape[1]))
+            self._learn(offers, observations, limits, rows)
             offers.whole[rows] = True
 
     def _learn(
-        self, offers: Outlook, observations: Observations, limits: Array, rows: Flags, columns: NDArray[np.int64]
+        self, offers: Outlook, observations: Observations, limits: Array, rows: Flags, columns: Any = None
     ) -> None:
-        """Ask about some candidates of some states; what is already known to be safe stays so, with its bound."""
-        some = np.flatnonzero(rows)
-        at = np.ix_(some, columns)
+        """Ask some states about some candidates or all; what is already known to be safe stays so, with its bound."""
+        some: Any = slice(None) if rows.all() else np.flatnonzero(rows)  # a slice copies nothing
+        at = (some, slice(None)) if columns is None else np.ix_(np.flatnonzero(rows), columns)
         bounds, widths = self._bounds(take(observations, some), offers.candidates[at], limits[some])
         known = offers.safe[at]
         offers.upper_bounds[at] = np.where(known[..., None], offers.upper_bounds[at], bounds)
@@ -362,7 +337,8 @@ class Shield:
         return bounds, widths
 
     def _failed(self, reason: str) -> None:
-        self.failures += 1
+        with self._counting:
+            self.failures += 1
         level = logging.WARNING if self.failures == 1 else logging.DEBUG
         log.log(level, "%s certified nothing: %s", type(self.quantifier).__name__, reason)
 

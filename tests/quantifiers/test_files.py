@@ -10,6 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from safexp import DeepGP, FeatureRegression, Log, Shield, SparseGP, checkpoint
+from safexp.logs import encode_log
 
 LEARNED = {
     "sparse": SparseGP("margin", num_inducing=8, capacity=40, first_steps=5),
@@ -39,7 +40,7 @@ def test_a_file_gives_back_the_same_shield(name, tmp_path):
             shield.quantifier.predict_target(*queries), loaded.quantifier.predict_target(*queries)
         )
         for one in (shield, loaded):
-            one.quantifier.update(one.encode(log(1)))
+            one.quantifier.update(encode_log(log(1), one.observation_space, one.action_space))
 
 
 def test_a_deployed_shield_needs_no_torch():

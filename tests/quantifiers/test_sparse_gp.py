@@ -275,3 +275,30 @@ def test_the_shield_lets_nothing_through_where_a_prediction_is_not_a_number(targ
 def test_settings_are_checked(settings, message):
     with pytest.raises(ValueError, match=message):
         SparseGP(**settings)
+
+
+def test_another_thread_may_ask_between_any_two_lines():
+    rng = np.random.default_rng(0)
+    quantifier = SparseGP(num_inducing=8, capacity=40, first_steps=5)
+    quantifier.fit(Transitions(rng.normal(size=(40, 2)), rng.uniform(-1, 1, (40, 1)), rng.uniform(size=40)))
+    states, mine, others = rng.normal(size=(1, 2)), rng.uniform(-1, 1, (1, 5, 1)), rng.uniform(-1, 1, (1, 5, 1))
+    expected = quantifier.predict(states, mine)
+    fitted = quantifier._fitted
+
+    class Interrupted(type(fitted)):
+        """Asks about other actions as soon as it remembers some, as another thread might."""
+
+        @property
+        def _remembered(self):
+            return self.kept
+
+        @_remembered.setter
+        def _remembered(self, value):
+            known, self.kept = self.kept[0], value
+            if known != others.tobytes() != value[0]:
+                self.predict(states, others)
+
+    del fitted._remembered
+    fitted.kept = b"", np.zeros((0, 8))
+    fitted.__class__ = Interrupted
+    np.testing.assert_array_equal(quantifier.predict(states, mine), expected)

@@ -221,13 +221,14 @@ class _Fitted:
             return self._of_actions(actions[:, 0])[:, None]
         shared = (actions == actions[:1]).all(axis=(0, 2))
         common = actions[0, shared]
-        if self._remembered[0] != common.tobytes():
-            self._remembered = common.tobytes(), self._of_actions(common)
+        remembered = self._remembered  # read once: another thread may replace it
+        if remembered[0] != common.tobytes():
+            self._remembered = remembered = common.tobytes(), self._of_actions(common)
         if shared.all():
-            return self._remembered[1][None]
+            return remembered[1][None]
         n, m, size = actions.shape
         factors = np.empty((n, m, self._weights.shape[0]))
-        factors[:, shared] = self._remembered[1]
+        factors[:, shared] = remembered[1]
         factors[:, ~shared] = self._of_actions(actions[:, ~shared].reshape(-1, size)).reshape(n, -1, factors.shape[2])
         return factors
 

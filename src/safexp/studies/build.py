@@ -19,6 +19,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from safexp.baseline import Baseline
 from safexp.constraints import Budget, Constraint, Instantaneous, Margin, Schedule
 from safexp.learners import POLICY_OPTIONS, find_learner, is_algorithm
+from safexp.logs import Log
 from safexp.mase import MASE
 from safexp.penalty import Penalty
 from safexp.quantifiers import (
@@ -33,7 +34,6 @@ from safexp.quantifiers import (
     SparseGP,
     Unknown,
 )
-from safexp.shield import Log
 from safexp.signals import Array, CostSource
 from safexp.studies.config import RunConfig
 from safexp.studies.options import check_options, check_settings, options_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,17 @@ from safexp.studies.config import RunConfig
 from safexp.wrappers.guard import Guard
 
 
-def load(path: Path, num_envs: int, render_mode: str | None = None) -> tuple[RunConfig, Agent]:
+def load(
+    path: Path,
+    num_envs: int,
+    render_mode: str | None = None,
+    task: str | None = None,
+    task_options: Mapping[str, Any] | None = None,
+) -> tuple[RunConfig, Agent]:
     """The description of a run, by its folder or the agent in it, and its agent as it was trained.
 
-    That means with its shield or its wrapper, on so many fresh copies of its task. Whatever code of the user's the run
-    names (`package:Name`) is imported.
+    That means with its shield or its wrapper, on so many fresh copies of its task, or of another one. Whatever code of
+    the user's the run names (`package:Name`) is imported.
     """
     folder = path.parent if path.name == run_folder.AGENT else path
     run = run_folder.read(folder)
@@ -28,9 +35,15 @@ def load(path: Path, num_envs: int, render_mode: str | None = None) -> tuple[Run
     if not file.exists():
         raise run_folder.RunFolderError(f"{folder} holds no agent: its run is {run.status}.")
     drawn = {} if render_mode is None else {"render_mode": render_mode}
-    config = dataclasses.replace(run.config, num_envs=num_envs, task_options={**run.config.task_options, **drawn})
+    options = task_options or (run.config.task_options if task in (None, run.config.task) else {})
+    config = dataclasses.replace(
+        run.config, num_envs=num_envs, task=task or run.config.task, task_options={**options, **drawn}
+    )
     agent = build(config, to_use=True)
-    agent.restore(file)
+    try:
+        agent.restore(file)
+    except RuntimeError as error:  # how torch refuses weights
+        raise ValueError(f"{file} does not fit the observations and actions of {config.task}.") from error
     return run.config, agent
 
 

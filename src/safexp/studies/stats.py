@@ -18,6 +18,9 @@ TRIMMED = 0.25
 RESAMPLES = 2000
 """How many bootstrap samples an interval is read from."""
 
+BISECTIONS = 60
+"""Halvings of [0, 1]: more than a double has digits."""
+
 
 def exact_interval(count: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
     """The Clopper-Pearson interval of a probability, from `count` events in `total` independent trials."""
@@ -114,3 +117,29 @@ def _scores(sample: ArrayLike) -> Array:
     if values.ndim == 0 or values.shape[-1] == 0 or not np.isfinite(values).all():
         raise ValueError(f"scores {values.tolist()} must be one or more finite numbers.")
     return values
+
+
+def anytime_interval(count: ArrayLike, total: ArrayLike, confidence: float = 0.95) -> tuple[Array, Array]:
+    """Intervals of a probability that hold at all times at once, so that one may look and stop whenever one likes.
+
+    With k events in n trials, the wealth of a bettor who spreads his money over all probabilities q by Jeffreys' prior
+    is M(p) = ∫ qᵏ(1 − q)ⁿ⁻ᵏ dBeta(q; ½, ½) / (pᵏ(1 − p)ⁿ⁻ᵏ), a martingale if p is the truth. By Ville's inequality it
+    ever exceeds 1/α with probability at most α; the interval is where it does not (Robbins 1970). M is convex in p with
+    its least value at k/n. `count` and `total` may be arrays; so are both ends then.
+    """
+    from scipy.special import betaln, xlog1py, xlogy
+
+    k, n = np.broadcast_arrays(np.asarray(count, dtype=np.float64), np.asarray(total, dtype=np.float64))
+    limit = -np.log1p(-confidence) - betaln(k + 0.5, n - k + 0.5) + betaln(0.5, 0.5)
+    best = k / np.maximum(n, 1)
+
+    def end(inner: Array, outer: Array) -> Array:
+        for _ in range(BISECTIONS):
+            middle = (inner + outer) / 2
+            kept = -xlogy(k, middle) - xlog1py(n - k, -middle) <= limit
+            inner, outer = np.where(kept, middle, inner), np.where(kept, outer, middle)
+        return outer
+
+    low = np.where(k > 0, end(best, np.zeros_like(best)), 0.0)
+    high = np.where(k < n, end(best, np.ones_like(best)), 1.0)
+    return low, high

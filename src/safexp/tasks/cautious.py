@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from safexp.shield import Log
+from safexp.logs import Log
 from safexp.signals import Array
 from safexp.tasks.goal import SOFTNESS, CostKind, GoalVectorEnv
 from safexp.tasks.knowledge import Knowledge

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 
-from safexp.shield import Log
+from safexp.logs import Log
 from safexp.signals import Array
 
 

@@ -23,7 +23,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from safexp.shield import Log
+from safexp.logs import Log
 from safexp.signals import Array
 from safexp.tasks.knowledge import Knowledge
 from safexp.tasks.scene import Floor, Scene

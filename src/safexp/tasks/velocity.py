@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
-from safexp.shield import Log
+from safexp.logs import Log
 from safexp.tasks.knowledge import Knowledge
 
 

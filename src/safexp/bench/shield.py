@@ -1,0 +1,119 @@
+"""How long a deployed shield takes for a decision, and whether its memory grows, over as many decisions as one likes.
+
+A sparse Gaussian process with 128 inducing points has learned the margins of `PointGoalStatic` from a log of drives
+straight on, through the hazard too; other drives ask for decisions, one at a time, with 64 candidates.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import gymnasium as gym
+import numpy as np
+import torch as th
+from numpy.typing import NDArray
+
+from safexp.logs import Log
+from safexp.quantifiers import SparseGP
+from safexp.shield import Shield
+
+TASK: Final = "safexp/PointGoalStatic-v0"
+ROBOTS: Final = 50
+STEPS: Final = 200
+SEED: Final = 1000
+THRESHOLD: Final = 0.5
+"""Below 1, so that the quantifier decides."""
+
+OUTCOMES: Final = ("as proposed", "replaced", "nothing safe")
+BLOCKS: Final = 10
+"""How often memory is looked at."""
+
+
+def measure(decisions: int = 1_000_000, settings: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """A row for all decisions, and one for each outcome.
+
+    `p50_us` and so on are wall times, which hold whatever else the machine did; `cpu_p50_us` are the processor times of
+    the same decisions. `memory_mb` is the process's resident memory when all is set up, and `grown_kb` how much more
+    it had at the last look than at the first, after a tenth of the decisions.
+    """
+    if decisions < BLOCKS:
+        raise ValueError(f"decisions={decisions} must be at least {BLOCKS}.")
+    threads = th.get_num_threads()
+    th.set_num_threads(1)
+    try:
+        shield, questions = _set_up(settings or {})
+    finally:
+        th.set_num_threads(threads)
+    wall, cpu = np.ones((2, decisions), dtype=np.int64)  # written to, so that they are in memory from the start
+    outcomes = np.ones(decisions, dtype=np.int8)
+    gc.collect()
+    begin, memory = resident(), []
+    for block in np.array_split(np.arange(decisions), BLOCKS):
+        _decide(shield, questions, int(block[0]), int(block[-1]) + 1, wall, cpu, outcomes)
+        memory.append(resident())
+    what = {"memory_mb": round(begin / 2**20, 1), "grown_kb": round((memory[-1] - memory[0]) / 2**10, 1)}
+    rows = [_row("Shield.filter, SparseGP, 64 candidates", wall, cpu) | what]
+    for code, name in enumerate(OUTCOMES):
+        if (chosen := outcomes == code).any():
+            rows.append(_row(f"  {name}", wall[chosen], cpu[chosen]) | dict.fromkeys(what))
+    return rows
+
+
+def _set_up(settings: dict[str, Any]) -> tuple[Shield, Log]:
+    envs = gym.make_vec(TASK, num_envs=ROBOTS)
+    shield = Shield(SparseGP("margin", **settings), envs.single_observation_space, envs.single_action_space)
+    shield.fit(_drives(envs, SEED))
+    questions = _drives(envs, SEED + 1)
+    envs.close()
+    return shield, questions
+
+
+def _drives(envs: Any, seed: int) -> Log:
+    """Robots that drive on with a little noise, each with its own speed and bend."""
+    rng = np.random.default_rng(seed)
+    lead = np.stack([rng.uniform(0.2, 1.0, ROBOTS), rng.uniform(-0.3, 0.3, ROBOTS)], axis=1)
+    states, _ = envs.reset(seed=seed)
+    rows = []
+    for _ in range(STEPS):
+        actions = np.clip(lead + 0.3 * rng.standard_normal(lead.shape), -1.0, 1.0).astype(np.float32)
+        following, _, _, _, infos = envs.step(actions)
+        rows.append((states, actions, infos["cost"], infos["margin"]))
+        states = following
+    return Log(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
+
+
+def _decide(
+    shield: Shield,
+    questions: Log,
+    begin: int,
+    end: int,
+    wall: NDArray[np.int64],
+    cpu: NDArray[np.int64],
+    outcomes: NDArray[np.int8],
+) -> None:
+    """Decisions number `begin` to `end`, in nanoseconds."""
+    states, actions = questions.observations, questions.actions
+    for k in range(begin, end):
+        state, action = states[k % len(states)], actions[k % len(states)]
+        busy, start = time.thread_time_ns(), time.perf_counter_ns()
+        decision = shield.filter(state, action, THRESHOLD)
+        wall[k], cpu[k] = time.perf_counter_ns() - start, time.thread_time_ns() - busy
+        outcomes[k] = 2 if decision.stopped else int(decision.intervened)
+
+
+def _row(what: str, wall: NDArray[np.int64], cpu: NDArray[np.int64]) -> dict[str, Any]:
+    cells: dict[str, Any] = {"what": what, "decisions": len(wall)}
+    for prefix, times in [("", wall), ("cpu_", cpu)]:
+        for name, q in [("p50", 50), ("p99", 99), ("p99.9", 99.9)]:
+            cells[f"{prefix}{name}_us"] = round(float(np.percentile(times, q)) / 1e3)
+    return cells | {"longest_us": round(float(wall.max()) / 1e3)}
+
+
+def resident() -> int:
+    """Bytes of memory that this process has now; 0 where the system does not tell (it does on Linux)."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0

@@ -1,0 +1,259 @@
+"""A controller with a shield around it, for use: an answer at every step, in time, whatever goes wrong.
+
+policy = ShieldedPolicy(controller, Shield.load("agent.safexp"), Budget(20), fallback=brake, deadline=0.005)
+policy.reset(observation)
+while running:
+observation, cost = plant(policy.act(observation).action)
+policy.observe(cost)
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Event, Thread
+from time import monotonic
+from typing import Any, Literal, NamedTuple, Self, get_args
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
+
+from safexp import checkpoint
+from safexp.candidates import SafeAction
+from safexp.constraints import Constraint
+from safexp.encoding import encode_actions, fits
+from safexp.quantifiers.base import Quantifier
+from safexp.shield import Shield
+from safexp.signals import Array, as_batch
+
+log = logging.getLogger("safexp")
+
+Outcome = Literal[
+    "proposal", "replacement", "stop", "late", "bad observation", "policy error", "quantifier error", "shield error"
+]
+"""What an answer is: the controller's own action, the shield's, or the fallback and why."""
+
+
+class Answer(NamedTuple):
+    """What to do, why, and the bounds () or (K,) on what it costs: 1, the largest cost, of a fallback."""
+
+    action: Any
+    outcome: Outcome
+    upper_bound: Array
+
+
+class ShieldedPolicy:
+    """Asks a controller, lets a shield check its proposal, and keeps the constraint's account of an episode.
+
+    `act` always answers. The fallback is run, unchecked, where nothing is safe, where the controller, the quantifier
+    or the shield fails, where an observation is not finite or outside its space, and where an answer is not there in
+    time; `counts` tells how often each of these happened. A cost that is missing, NaN or negative counts as the
+    largest one, and so does one of which `observe` was not told before the next `act`.
+
+    With a deadline a thread of its own computes, while `act` waits. A late answer is thrown away when it comes; until
+    then the thread is busy, and further answers are fallbacks. What is promised is that `act` stops waiting in time,
+    not that the interpreter runs it at once: while other Python code computes, that takes up to
+    `sys.getswitchinterval()` longer (5 ms, which can be set lower), and a call into C that keeps Python's lock delays
+    it until it returns. What must never be late belongs below Python, in a watchdog.
+
+    One object belongs to one control loop. The shield may be shared by many, in as many threads.
+
+    Args:
+        policy: a function of the observation, or an object such as a model of Stable-Baselines3 with a method
+            `predict(observation, deterministic=True)` that returns the action first.
+        shield: checks the proposals.
+        constraint: turns what was observed into thresholds.
+        fallback: the action for all emergencies, for which the user vouches.
+        deadline: how many seconds an answer may take, None for as long as it takes, without a thread.
+        show_threshold: call `policy(observation, threshold)`, for one that wants to know what remains.
+    """
+
+    def __init__(
+        self,
+        policy: Any,
+        shield: Shield,
+        constraint: Constraint,
+        fallback: ArrayLike,
+        deadline: float | None = None,
+        show_threshold: bool = False,
+    ) -> None:
+        if deadline is not None and not 0 < deadline < np.inf:
+            raise ValueError(f"deadline={deadline} must be a number of seconds above 0, or None for no deadline.")
+        if not callable(policy) and not hasattr(policy, "predict"):
+            raise TypeError(f"policy={policy!r} is no function of the observation and has no method predict.")
+        self.policy = policy
+        self.shield = shield
+        self.constraint = constraint
+        self.fallback = _checked_fallback(shield.action_space, fallback)
+        self.deadline = deadline
+        self.show_threshold = show_threshold
+        self.counts: dict[Outcome, int] = dict.fromkeys(get_args(Outcome), 0)
+        self.bad_costs = 0
+        self._propose = policy if callable(policy) else _predicts(policy)
+        self._memory: Array | None = None
+        self._ones = np.ones(np.shape(constraint.largest_threshold))
+        self._awaited: Array | None = None
+        self._last: NDArray[Any] | None = None
+        self._worker = None if deadline is None else _Worker()
+        if self._worker is not None:
+            weakref.finalize(self, self._worker.close)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        policy: Any,
+        fallback: ArrayLike,
+        deadline: float | None = None,
+        constraint: Constraint | None = None,
+        quantifier: Quantifier | None = None,
+        safe_action: SafeAction | None = None,
+    ) -> Self:
+        """A controller with the shield and the constraint of a saved agent; a saved shield has no constraint."""
+        document, arrays = checkpoint.read(Path(path))
+        checkpoint.expect(document, "shield", path)
+        if constraint is None and "constraint" not in document:
+            raise checkpoint.CheckpointError(f"{path} holds a shield alone: load it with constraint=<a constraint>.")
+        return cls(
+            policy,
+            Shield.build(document["shield"], arrays, quantifier, safe_action),
+            constraint or checkpoint.build_constraint(document["constraint"]),
+            fallback,
+            deadline,
+            show_threshold=bool(document.get("show_threshold", False)),
+        )
+
+    @property
+    def threshold(self) -> float | Array:
+        """What the next cost may be, scaled to [0, 1]: b_h, () or (K,)."""
+        if self._memory is None:
+            raise RuntimeError("no episode has begun: call reset(observation) first.")
+        return self.constraint.threshold(self._memory)[0]
+
+    def reset(self, observation: Any) -> None:
+        """An episode begins here: nothing of its budget is spent."""
+        self._memory = self.constraint.start(as_batch(observation))
+        self._awaited = self._last = None
+
+    def act(self, observation: Any) -> Answer:
+        """What to do now."""
+        if self._awaited is not None:
+            self.observe(None)
+        threshold = self.threshold
+        if not fits(self.shield.observation_space, observation):
+            answer = self._emergency("bad observation", f"{observation!r} is not of its space")
+        elif self._worker is None or self.deadline is None:
+            answer = self._decide(observation, threshold, self._last)
+        else:
+            try:
+                answer = self._worker.ask(partial(self._decide, observation, threshold, self._last), self.deadline)
+            except TimeoutError:
+                answer = self._emergency("late", f"no answer within {self.deadline} s")
+        self.counts[answer.outcome] += 1
+        self._awaited = answer.upper_bound
+        if isinstance(self.shield.action_space, spaces.Box):
+            self._last = answer.action
+        return answer
+
+    def observe(self, cost: ArrayLike | None) -> None:
+        """What the last action brought, () or (K,), as the constraint reads it: a cost in its units, or a margin."""
+        if self._awaited is None or self._memory is None:
+            raise RuntimeError("there is no action that this cost could belong to: call act(observation) first.")
+        given = self._ones * np.nan if cost is None else np.asarray(cost, dtype=np.float64)
+        if given.shape != self._ones.shape:
+            raise ValueError(f"cost={cost!r} has shape {given.shape}, expected {self._ones.shape}.")
+        scaled = np.asarray(self.constraint.normalise(given), dtype=np.float64)
+        known = np.isfinite(scaled) & (scaled >= 0)
+        if not (known & (scaled <= 1)).all():
+            self.bad_costs += 1
+        costs = np.where(known, scaled, 1.0)  # one above the largest counts as what it is
+        self._memory = self.constraint.update(self._memory, costs[None], self._awaited[None])
+        self._awaited = None
+
+    def close(self) -> None:
+        """End the thread, if there is one, as soon as it has nothing to compute."""
+        if self._worker is not None:
+            self._worker.close()
+
+    def _decide(self, observation: Any, threshold: float | Array, last_safe: NDArray[Any] | None) -> Answer:
+        try:
+            seen = (observation, threshold) if self.show_threshold else (observation,)
+            proposal = np.asarray(self._propose(*seen))
+            encode_actions(self.shield.action_space, proposal[None])  # raises where this is no action
+        except Exception as error:  # whatever a controller raises, the plant needs an action
+            return self._emergency("policy error", f"{type(error).__name__}: {error}")
+        try:
+            decision = self.shield.filter(observation, proposal, threshold, last_safe)
+        except Exception as error:
+            return self._emergency("shield error", f"{type(error).__name__}: {error}")
+        if decision.stopped:
+            failed = np.isinf(decision.upper_bound).any()  # a quantifier that answers bounds every cost by 1
+            return self._emergency("quantifier error" if failed else "stop", f"upper bound {decision.upper_bound}")
+        outcome: Outcome = "replacement" if decision.intervened else "proposal"
+        return Answer(decision.action, outcome, np.asarray(decision.upper_bound, dtype=np.float64))
+
+    def _emergency(self, outcome: Outcome, reason: str) -> Answer:
+        level = logging.DEBUG if self.counts[outcome] else logging.WARNING
+        log.log(level, "the fallback action is run (%s): %s", outcome, reason)
+        return Answer(self.fallback.copy(), outcome, self._ones)
+
+
+class _Worker:
+    """A thread that computes one thing at a time, for a caller who does not wait for ever."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._latest: _Job | None = None
+        # A daemon: a controller that hangs must not keep the program from ending.
+        Thread(target=_work, args=(self._jobs,), name="safexp decisions", daemon=True).start()
+
+    def ask(self, call: Callable[[], Answer], seconds: float) -> Answer:
+        """What the call returns; raises `TimeoutError` where that takes longer, or the thread is still busy."""
+        end = monotonic() + seconds
+        if self._latest is not None and not self._latest.done.wait(seconds):
+            raise TimeoutError
+        self._latest = job = _Job(call)
+        self._jobs.put(job)
+        if not job.done.wait(max(end - monotonic(), 0.0)) or job.answer is None:
+            raise TimeoutError
+        return job.answer
+
+    def close(self) -> None:
+        """End the thread when it is idle."""
+        self._jobs.put(None)
+
+
+class _Job:
+    """A call, and its answer when it is done."""
+
+    def __init__(self, call: Callable[[], Answer]) -> None:
+        self.answer: Answer | None = None
+        self.done = Event()
+        self._call: Callable[[], Answer] | None = call
+
+    def run(self) -> None:
+        assert self._call is not None, "a job runs once"
+        self.answer = self._call()
+        self._call = None  # a thread that waits for more must not keep the policy alive
+        self.done.set()
+
+
+def _work(jobs: SimpleQueue[_Job | None]) -> None:
+    while (job := jobs.get()) is not None:
+        job.run()
+
+
+def _predicts(policy: Any) -> Callable[[Any], Any]:
+    return lambda observation: policy.predict(observation, deterministic=True)[0]
+
+
+def _checked_fallback(space: spaces.Box | spaces.Discrete, fallback: ArrayLike) -> NDArray[Any]:
+    action = np.asarray(fallback, dtype=space.dtype)
+    if not fits(space, action):
+        raise ValueError(f"fallback={fallback!r} is not an action of {space}.")
+    return action

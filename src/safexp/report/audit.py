@@ -1,0 +1,147 @@
+"""An audit for people: in the terminal, and as one HTML page that opens offline."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from safexp.checkpoint import write_bytes
+from safexp.coverage import FACTORS
+from safexp.findings import Audit, Judged, assumptions
+from safexp.report.terminal import plain_console, print_rows
+
+WIDTH, HEIGHT = 640, 180
+"""Of the drawing, in its own units."""
+
+
+def write_audit(path: Path, found: Audit) -> None:
+    """Write the page."""
+    write_bytes(path, render(found).encode())
+
+
+def render(found: Audit) -> str:
+    """The page as HTML; the template escapes every string."""
+    environment = Environment(
+        loader=PackageLoader("safexp.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template("audit.html").render(
+        found=found,
+        verdict=verdict(found),
+        numbers=numbers(found),
+        worst=[_cells(one) for one in found.worst],
+        assumptions=assumptions(found),
+        line=_line(found),
+        limit=HEIGHT * (1 - found.max_risk),
+        width=WIDTH,
+        height=HEIGHT,
+    )
+
+
+def print_audit(found: Audit, as_json: bool) -> None:
+    """Print everything, the assumptions beside the numbers."""
+    if as_json:
+        print(json.dumps(found.to_json(), indent=1))
+        return
+    console = plain_console()
+    console.print(verdict(found), style="bold green" if found.passed else "bold red", markup=False)
+    for name, value in numbers(found).items():
+        console.print(f"  {name}: {value}", markup=False)
+    console.print("worst episodes (play one again with --replay SEED):")
+    print_rows([_cells(one) for one in found.worst], as_json=False)
+    console.print("this holds if:")
+    for line in assumptions(found):
+        console.print(f"  - {line}", markup=False)
+
+
+def print_replay(one: Judged, as_json: bool) -> None:
+    """Print an episode that was played again."""
+    print_rows([{"seed": one.seed, **one.episode._asdict()}] if as_json else [_cells(one)], as_json)
+
+
+def verdict(found: Audit) -> str:
+    """The answer in a sentence."""
+    risk = found.risk
+    shown = "is shown to be" if found.passed else "is not shown to be"
+    return (
+        f"{risk.violations:,} of {risk.episodes:,} episodes violated the constraint: the risk {shown} at most "
+        f"{_percent(found.max_risk)} (95 % upper bound {_percent(risk.upper)})."
+    )
+
+
+def numbers(found: Audit) -> dict[str, str]:
+    """What was measured, by name."""
+    risk = found.risk
+    rows = {
+        "agent": f"{found.checkpoint} ({found.method}, {'with its shield' if found.shielded else 'without a shield'})",
+        "task": found.task,
+        "constraint": found.constraint,
+        "episodes": f"{risk.episodes:,}, seeds {found.first_seed} to {found.first_seed + risk.episodes - 1}",
+        "violations": f"{risk.violations:,}",
+        "risk, one-sided": f"at most {_percent(risk.upper)}; at least {_percent(risk.lower)} (exact, 95 % each)",
+        "risk, two-sided": f"{_percent(risk.two_sided[0])} to {_percent(risk.two_sided[1])} (exact, 95 %)",
+        "risk, at any time": f"{_percent(risk.anytime[0])} to {_percent(risk.anytime[1])} (95 %, however one stops)",
+        "return": f"{found.mean_return:.4g} on average",
+        "cost": f"{found.mean_cost:.4g} on average, at most {found.max_cost:.4g}",
+        "stops": f"{found.stops:,} of {risk.episodes:,} episodes ({_percent(found.stops / risk.episodes)})",
+        "interventions": f"{found.interventions:,}",
+    }
+    rows |= _accuracy(found) | _shift(found)
+    late = found.latency
+    rows["latency"] = (
+        f"p50 {late.p50_us:,.0f} µs, p99 {late.p99_us:,.0f} µs of {late.decisions:,} single decisions here"
+    )
+    rows["time"] = f"{found.seconds:.1f} s"
+    return rows
+
+
+def _accuracy(found: Audit) -> dict[str, str]:
+    if found.accuracy is None:
+        return {"coverage": "no quantifier to measure"}
+    counts, calibration = found.accuracy.counts, found.accuracy.calibration
+    rows = {
+        "coverage": f"{_share(counts.covered, counts.rows)} of {counts.rows:,} steps within mean ± width "
+        f"(δ = {found.accuracy.delta:g}); {counts.exceeded:,} above; {_share(counts.vacuous, counts.rows)} say nothing",
+        "coverage near the limit": f"{_share(counts.near_covered, counts.near)} of {counts.near:,} steps",
+    }
+    shares = (f"{_share(n, calibration.rows)} within {f:g}×" for f, n in zip(FACTORS, calibration.within, strict=True))
+    told = f"of {calibration.rows:,} widths that say something: {', '.join(shares)}"
+    return rows | {"calibration": told if calibration.rows else "no width says anything"}
+
+
+def _shift(found: Audit) -> dict[str, str]:
+    if found.shift is None:
+        return {"inputs": "the file has no record of training's inputs to compare with"}
+    most = ", ".join(f"{one.name} {one.distance:.2f}" for one in found.shift.most)
+    return {
+        "inputs": f"{_percent(found.shift.outside)} of {found.shift.audited:,} outside the range of "
+        f"{found.shift.trained:,} in training; most shifted (0 the same, 1 apart): {most}"
+    }
+
+
+def _cells(one: Judged) -> dict[str, str]:
+    episode = one.episode
+    return {
+        "seed": str(one.seed),
+        "cost": f"{episode.cost:.4g}",
+        "largest": f"{episode.max_step_cost:.4g}",
+        "return": f"{episode.true_return:.4g}",
+        "steps": str(episode.length),
+        "end": "violated" if episode.violated else "stopped" if episode.stopped else "kept",
+    }
+
+
+def _line(found: Audit) -> str:
+    """The upper ends of the anytime interval as points of a drawing, whose left edge is before the first episode."""
+    path = (1.0, *found.risk.path)
+    step = WIDTH / max(len(path) - 1, 1)
+    return " ".join(f"{k * step:.1f},{HEIGHT * (1 - upper):.1f}" for k, upper in enumerate(path))
+
+
+def _share(count: int, total: int) -> str:
+    return _percent(count / total) if total else "-"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.3g} %"

@@ -1,0 +1,28 @@
+"""The measurement itself: its rows, not its numbers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from safexp.bench.shield import OUTCOMES, measure
+from safexp.cli import main
+
+
+def test_all_decisions_and_those_of_each_outcome() -> None:
+    rows = measure(decisions=400, settings={"capacity": 200, "num_inducing": 16, "first_steps": 20})
+    assert len({tuple(row) for row in rows}) == 1, "a table needs equal columns"
+    everything, *outcomes = rows
+    assert everything["decisions"] == 400 == sum(row["decisions"] for row in outcomes)
+    assert {row["what"].strip() for row in outcomes} <= set(OUTCOMES)
+    assert everything["longest_us"] >= everything["p99.9_us"] >= everything["p99_us"] >= everything["p50_us"] > 0
+    assert everything["memory_mb"] > 0
+    json.dumps(rows)
+
+
+def test_too_few_decisions_and_other_measurements_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "shield", "--decisions", "3"]) == 2
+    assert "decisions=3 must be at least 10" in capsys.readouterr().err
+    assert main(["bench", "tasks", "--decisions", "3"]) == 2
+    assert "--decisions 3 is for `safexp bench shield`" in capsys.readouterr().err
