@@ -46,6 +46,7 @@ from safexp.quantifiers import Each, Quantifier
 from safexp.replay import Rewriting
 from safexp.shield import Decision, Log, Shield
 from safexp.signals import Array, Observations, as_batch
+from safexp.stops import Stop
 from safexp.vector import NoEnvironments, as_vec_env
 from safexp.wrappers.guard import Guard
 
@@ -69,6 +70,7 @@ class MASE:
         seed_data: logged transitions to start the quantifier from.
         safe_action: an action, or a function of the observations, that is safe in every state.
         seed: of the learner and the environments.
+        stop: what is done before an episode has to be stopped (`safexp.stops`); `Reset` by default.
         levels: the only values that costs can take, such as (0, 1); see `Shield`.
         show_threshold: append the threshold to the learner's observation; by default where the constraint says so.
         epoch_steps: how many steps of an off-policy learner make an epoch.
@@ -88,6 +90,7 @@ class MASE:
         safe_action: SafeAction | None = None,
         seed: int | None = None,
         *,
+        stop: Stop | None = None,
         levels: tuple[float, ...] | None = None,
         show_threshold: bool | None = None,
         epoch_steps: int = 1000,
@@ -118,7 +121,7 @@ class MASE:
         if seed_data is not None:
             costs = constraint.normalise(np.asarray(seed_data.costs, dtype=np.float64))
             shield.fit(seed_data._replace(costs=costs))
-        self.guard = Guard(venv, constraint, shield, penalty, shielding, show_threshold)
+        self.guard = Guard(venv, constraint, shield, penalty, shielding, show_threshold, stop)
         self.epoch_steps = epoch_steps
         self.epochs = 0
         self.coverage: list[Coverage] = []
@@ -173,6 +176,7 @@ class MASE:
             return
         self.coverage.append(measure(self.quantifier, *harvest))  # before it learns from them
         self.quantifier.update(harvest.transitions)
+        self.guard.stop.learn()
         self._recheck()
 
     def _recheck(self) -> None:
@@ -203,14 +207,14 @@ class MASE:
         thresholds = np.asarray(threshold, dtype=np.float64)[None]
         shown = self.guard.shown(batch, thresholds)
         if isinstance(self.learner, MaskablePPO):
-            safe = self.shield.outlook(batch, thresholds).safe
+            safe = self.shield.outlook(batch, self.guard.certifiable(thresholds)).safe
             masks = safe if safe.any() else None
             action, _ = self.learner.predict(shown, deterministic=deterministic, action_masks=masks)
         else:
             action, _ = self.learner.predict(shown, deterministic=deterministic)
         preferences = self.guard.preferences
         ranking = None if preferences is None else lambda: preferences(shown)
-        return self.shield.filter(observation, action[0], threshold, preferences=ranking)
+        return self.shield.filter(observation, action[0], self.guard.certifiable(thresholds)[0], preferences=ranking)
 
     def save(self, path: str | Path) -> None:
         """Write the agent to one file, for use: policy, quantifier, constraint, versions."""
@@ -238,6 +242,7 @@ class MASE:
         quantifier: Quantifier | None = None,
         safe_action: SafeAction | None = None,
         seed: int | None = None,
+        stop: Stop | None = None,
     ) -> Self:
         """The agent that `save` wrote; give an `env` to go on learning, and again whatever held a function."""
         document, arrays = checkpoint.read(Path(path))
@@ -254,6 +259,7 @@ class MASE:
             document["penalty"] and Penalty(**document["penalty"]),
             safe_action=shield.safe_action,
             seed=seed,
+            stop=stop,
             levels=document["shield"]["levels"],
             show_threshold=document["show_threshold"],
         )

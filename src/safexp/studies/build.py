@@ -36,6 +36,7 @@ from safexp.quantifiers import (
 )
 from safexp.shield import Log
 from safexp.signals import Array
+from safexp.stops import Fallback, Reset, Stop
 from safexp.studies.config import RunConfig
 from safexp.tasks.knowledge import Knowledge, knowledge_of
 from safexp.vector import as_vec_env
@@ -85,6 +86,7 @@ def build(config: RunConfig) -> Agent:
             Penalty(config.penalty, config.largest_penalty),
             make_seed_data(config, knowledge),
             seed=config.seed,
+            stop=make_stop(config, knowledge),
             **config.method_options,
         )
     except (AssertionError, TypeError) as error:  # how Stable-Baselines3 refuses spaces and options
@@ -182,6 +184,21 @@ def make_learned(config: RunConfig) -> Quantifier:
             "the target out."
         )
     return kind(**check_settings(kind, settings))
+
+
+def make_stop(config: RunConfig, knowledge: Knowledge) -> Stop:
+    """What a description says to do before the budget runs out, with the task's own controller if it takes one."""
+    options = dict(config.stop_options)
+    if config.stop == "reset":
+        return Reset(**check_settings(Reset, options))
+    if knowledge.fallback is None:
+        raise ValueError(
+            f"stop='fallback': task {config.task!r} has no controller that leads out of its costs. Give its environment "
+            "an attribute knowledge=safexp.tasks.knowledge.Knowledge(fallback=(<controller>, <bound on its way out>)), "
+            "or use another stop."
+        )
+    controller, way_out = knowledge.fallback
+    return Fallback(controller, way_out, **check_settings(Fallback, options))
 
 
 def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:

@@ -102,6 +102,7 @@ def epoch_metrics(epoch: int, recorder: Recorder, since: int) -> dict[str, Any]:
         "violations": recorder.violations + recorder.unfinished_violations(),
         "stops": recorder.stops,
         "interventions": recorder.interventions,
+        "takeovers": recorder.takeovers,
     }
 
 
