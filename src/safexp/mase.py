@@ -54,6 +54,8 @@ log = logging.getLogger("safexp")
 
 WEIGHTS = "policy."
 """What the names of the policy's arrays begin with in a file."""
+STOP = "stop."
+"""What the names of a stop's arrays begin with in a file."""
 
 
 class MASE:
@@ -229,7 +231,8 @@ class MASE:
             "learner": name_of(type(self.learner)),
             "policy": describe_policy(self.learner_options),
         }
-        checkpoint.write(Path(path), document, {**learned, **weights})
+        stop = {f"{STOP}{name}": part for name, part in self.guard.stop.state().items()}
+        checkpoint.write(Path(path), document, {**learned, **weights, **stop})
 
     @classmethod
     def load(
@@ -273,6 +276,8 @@ class MASE:
             name[len(WEIGHTS) :]: th.as_tensor(part) for name, part in arrays.items() if name.startswith(WEIGHTS)
         }
         agent.learner.policy.load_state_dict(weights)
+        if stop is not None:
+            stop.restore({name[len(STOP) :]: part for name, part in arrays.items() if name.startswith(STOP)})
         return agent
 
     def _q_values(self, observations: Observations) -> Array:

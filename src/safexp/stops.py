@@ -1,7 +1,7 @@
 """What is done before the budget runs out: ask a human to reset (the paper), or let another controller drive out.
 
-The guarantee does not rest on what is in here. An episode is stopped, and a human asked, whenever the shield has nothing
-safe left; a stop that takes over earlier can only make that rarer. Its actions pass through the shield like any others.
+The guarantee does not rest on what is in here. An episode is stopped, and a human asked, whenever the shield has
+nothing safe left; what takes over earlier is to make that rarer. Its actions pass through the shield like any others.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safexp.constraints import Constraint
 from safexp.signals import Array, Observations, Step, batch_size
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.vec_env import VecEnv
 
 Flags = NDArray[np.bool_]
 Controller = Callable[[Observations], ArrayLike]
@@ -53,8 +56,8 @@ class Stop(ABC):
         self.braking = braking
         self.penalty = penalty
 
-    def check(self, constraint: Constraint) -> None:
-        """Raise `ValueError` where this constraint has no budget to brake or to drive out on."""
+    def check(self, constraint: Constraint, venv: VecEnv) -> None:
+        """Get ready for these environments; raise `ValueError` where there is no budget to brake or to drive out on."""
         least = float(np.min(constraint.largest_threshold))
         if self.braking and least < 1 + self.braking:
             raise ValueError(
@@ -70,11 +73,18 @@ class Stop(ABC):
     def act(self, observations: Observations) -> NDArray[Any]:
         """Its actions (n, ...) in these states."""
 
-    def note(self, step: Driven) -> None:
+    def note(self, step: Driven) -> None:  # noqa: B027 (most learn nothing)
         """See a step of all environments."""
 
-    def learn(self) -> None:
+    def learn(self) -> None:  # noqa: B027
         """An epoch is over."""
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What it learned, for a file."""
+        return {}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:  # noqa: B027
+        """Take up what `state` gave."""
 
 
 class Reset(Stop):
@@ -90,15 +100,15 @@ class Reset(Stop):
 class Fallback(Stop):
     """A controller that the user trusts drives out while what remains of the budget covers the way, and hands back.
 
-    It takes over where the way out costs something and `remaining` − 1 < way_out + `reserve`: the 1 is what must be left
-    for the shield, which certifies nothing below it without a model. It hands back where the way out costs nothing, or
-    where `spare` more than that remains. So the way out is covered when it takes over if one step of the learner's lets
-    `remaining` − way_out fall by at most `reserve`. A bound that is wrong costs a human's stop and no violation.
+    It takes over where the way out costs something and `remaining` − 1 < way_out + `reserve`: the 1 is what must be
+    left for the shield, which certifies nothing below it without a model. It hands back where the way out costs
+    nothing, or where `spare` more than that remains. So the way out is covered when it takes over if one step of the
+    learner's lets `remaining` − way_out fall by at most `reserve`. A wrong bound costs a human's stop, no violation.
 
     Args:
         controller: its actions (n, ...) for observations (n, ...).
         way_out: bounds (n,) or (n, K) what it costs the controller to get out of all cost from here, in units of the
-            largest cost of a step; 0 where it costs nothing.
+            largest cost of a step; 0 only where one more step of the learner's costs nothing, either.
         reserve: kept beyond the bound, for one more step of the learner's and for the bound's error.
         spare: how much more must remain before it hands back on the way.
         braking: see `Stop`.
@@ -109,7 +119,7 @@ class Fallback(Stop):
         self,
         controller: Controller,
         way_out: WayOut,
-        reserve: float = 3.0,
+        reserve: float = 5.0,
         spare: float = 2.0,
         braking: float = 0.0,
         penalty: float = 0.0,
@@ -122,8 +132,8 @@ class Fallback(Stop):
         self.reserve = reserve
         self.spare = spare
 
-    def check(self, constraint: Constraint) -> None:
-        super().check(constraint)
+    def check(self, constraint: Constraint, venv: VecEnv) -> None:
+        super().check(constraint, venv)
         least = float(np.min(constraint.largest_threshold))
         if least <= 1 + self.braking + self.reserve:
             raise ValueError(
@@ -140,7 +150,7 @@ class Fallback(Stop):
                 f"way_out returned shape {needed.shape}, expected {remaining.shape}: one bound for each of the "
                 "observations it was given."
             )
-        return short_of(needed, remaining, self.reserve + self.spare * driving)
+        return short_of(needed, remaining, np.where(driving, self.reserve + self.spare, self.reserve))
 
     def act(self, observations: Observations) -> NDArray[Any]:
         return np.asarray(self.controller(observations))

@@ -19,6 +19,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from safexp.baseline import Baseline
 from safexp.constraints import Budget, Constraint, Instantaneous, Margin, Schedule
+from safexp.learned_reset import LearnedReset
 from safexp.learners import build_policy, find_learner
 from safexp.mase import MASE
 from safexp.penalty import Penalty
@@ -191,10 +192,12 @@ def make_stop(config: RunConfig, knowledge: Knowledge) -> Stop:
     options = dict(config.stop_options)
     if config.stop == "reset":
         return Reset(**check_settings(Reset, options))
+    if config.stop == "learned-reset":
+        return LearnedReset(**{"seed": config.seed, **check_settings(LearnedReset, options)})
     if knowledge.fallback is None:
         raise ValueError(
-            f"stop='fallback': task {config.task!r} has no controller that leads out of its costs. Give its environment "
-            "an attribute knowledge=safexp.tasks.knowledge.Knowledge(fallback=(<controller>, <bound on its way out>)), "
+            f"stop='fallback': task {config.task!r} has no controller that leads out of its costs. Give its environment an "
+            "attribute knowledge=safexp.tasks.knowledge.Knowledge(fallback=(<controller>, <bound on its way out>)), "
             "or use another stop."
         )
     controller, way_out = knowledge.fallback

@@ -10,7 +10,8 @@ from safexp.baseline import Baseline
 from safexp.episodes import Episode
 from safexp.mase import MASE
 from safexp.studies import folder as run_folder
-from safexp.studies.build import make_constraint, make_envs, make_recorded
+from safexp.studies.build import make_constraint, make_envs, make_recorded, make_stop
+from safexp.tasks.knowledge import knowledge_of
 from safexp.vector import as_vec_env
 
 FRESH = 1_000_000
@@ -28,7 +29,7 @@ def evaluate(folder: Path, episodes: int = 100) -> list[Episode]:
         raise run_folder.RunFolderError(f"{folder} holds no agent: its run is {run.status}.")
     config, envs = run.config, make_envs(run.config.task, episodes, run.config.task_options)
     if config.method == "mase":
-        agent = MASE.load(file, envs)
+        agent = MASE.load(file, envs, stop=make_stop(config, knowledge_of(envs)))
         guarded, learner = agent.envs, agent.learner
     else:
         guarded, _ = make_recorded(config, as_vec_env(envs), make_constraint(config), {})  # type: ignore[assignment]

@@ -98,7 +98,7 @@ class Guard(VecEnvWrapper):
     ) -> None:
         check_spaces(venv)
         self.stop = stop or Reset()
-        self.stop.check(constraint)
+        self.stop.check(constraint, venv)
         self.constraint = constraint
         self.shield = shield
         self.penalty = penalty
