@@ -29,8 +29,10 @@ from safexp.quantifiers import (
     Unknown,
 )
 from safexp.shield import Log, Shield
+from safexp.stops import Fallback, Reset
 
 if TYPE_CHECKING:
+    from safexp.learned_reset import LearnedReset
     from safexp.learners.cpo import CPO
     from safexp.learners.lagrangian import TRPOLagrangian
     from safexp.learners.trpo import TRPO
@@ -52,16 +54,19 @@ __all__ = [
     "DeepGP",
     "Each",
     "ExactGP",
+    "Fallback",
     "FeatureRegression",
     "FromMargin",
     "Instantaneous",
     "JointChance",
     "Known",
+    "LearnedReset",
     "Log",
     "Margin",
     "Penalty",
     "Projected",
     "Quantifier",
+    "Reset",
     "Schedule",
     "Shield",
     "SparseGP",
@@ -77,6 +82,10 @@ def __getattr__(name: str) -> Any:
         from safexp.mase import MASE
 
         return MASE
+    if name == "LearnedReset":
+        from safexp.learned_reset import LearnedReset
+
+        return LearnedReset
     if name in ("CPO", "TRPO", "TRPOLagrangian"):
         from safexp import learners
 

@@ -41,7 +41,7 @@ def test_the_bound_holds_on_the_way_out(robot, latest):
         observations, _, _, _, info = envs.step(actions)
         costs += info["cost"] * leaving
     paid = (bounds > 0) & (bounds < 20)
-    assert np.count_nonzero(paid) > 20
+    assert np.count_nonzero(paid) >= 10
     assert np.all(costs[bounds == 0] == 0)
     assert np.all(costs[paid] <= bounds[paid] + 5.0)  # what `Fallback` keeps in reserve
     assert np.mean(costs[paid] <= bounds[paid]) >= 0.9

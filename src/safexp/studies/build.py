@@ -196,9 +196,9 @@ def make_stop(config: RunConfig, knowledge: Knowledge) -> Stop:
         return LearnedReset(**{"seed": config.seed, **check_settings(LearnedReset, options)})
     if knowledge.fallback is None:
         raise ValueError(
-            f"stop='fallback': task {config.task!r} has no controller that leads out of its costs. Give its environment an "
-            "attribute knowledge=safexp.tasks.knowledge.Knowledge(fallback=(<controller>, <bound on its way out>)), "
-            "or use another stop."
+            f"stop='fallback': task {config.task!r} has no controller that leads out of its costs. Give its "
+            "environment an attribute knowledge=safexp.tasks.knowledge.Knowledge(fallback=(<controller>, <bound on its "
+            "way out>)), or use another stop."
         )
     controller, way_out = knowledge.fallback
     return Fallback(controller, way_out, **check_settings(Fallback, options))
