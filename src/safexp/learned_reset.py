@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,7 @@ class LearnedReset(Stop):
             "tau": 0.02,
             "policy_kwargs": {"net_arch": [64, 64]},
             "buffer_size": self.capacity,
+            "device": "cpu",
         }
         options = ours | self.learner_options
         self.learner = TD3("MlpPolicy", NoEnvironments(states, venv.action_space), seed=self.seed, **options)
@@ -99,7 +101,7 @@ class LearnedReset(Stop):
         n = venv.num_envs
         self._buffer = ReplayBuffer(self.capacity, states, venv.action_space)
         self.learner.replay_buffer = self._buffer
-        self._recent: list[tuple[NDArray[Any], ...]] = []
+        self._recent: deque[tuple[NDArray[Any], ...]] = deque(maxlen=max(self.capacity // n, 1))
         self._rng = np.random.default_rng(self.seed)
         self._spent = np.zeros(n)
         self._promised = np.zeros(n)
