@@ -31,8 +31,10 @@ from safexp.quantifiers import (
     Unknown,
 )
 from safexp.shield import Shield
+from safexp.stops import Fallback, Reset
 
 if TYPE_CHECKING:
+    from safexp.learned_reset import LearnedReset
     from safexp.learners.cpo import CPO
     from safexp.learners.lagrangian import TRPOLagrangian
     from safexp.learners.trpo import TRPO
@@ -54,16 +56,19 @@ __all__ = [
     "DeepGP",
     "Each",
     "ExactGP",
+    "Fallback",
     "FeatureRegression",
     "FromMargin",
     "Instantaneous",
     "JointChance",
     "Known",
+    "LearnedReset",
     "Log",
     "Margin",
     "Penalty",
     "Projected",
     "Quantifier",
+    "Reset",
     "Schedule",
     "Shield",
     "ShieldedPolicy",
@@ -81,6 +86,10 @@ def __getattr__(name: str) -> Any:
         from safexp.mase import MASE
 
         return MASE
+    if name == "LearnedReset":
+        from safexp.learned_reset import LearnedReset
+
+        return LearnedReset
     if name in ("CPO", "TRPO", "TRPOLagrangian"):
         from safexp import learners
 

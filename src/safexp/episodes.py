@@ -18,7 +18,8 @@ class Episode(NamedTuple):
 
     `true_return` adds up the environment's rewards, `penalised_return` those that the learner got. `cost` and
     `max_step_cost` are in the user's units (of several costs, their sum); `violated` is judged by the constraint's
-    original definition. `end_step` counts environment steps since the start of training.
+    original definition. `end_step` counts environment steps since the start of training, `takeovers` the steps under
+    another controller than the learner.
     """
 
     episode: int
@@ -31,6 +32,7 @@ class Episode(NamedTuple):
     violated: bool
     stopped: bool
     interventions: int
+    takeovers: int = 0
 
 
 class Witness(Protocol):
@@ -54,10 +56,10 @@ class Recorder:
     def __init__(self, constraint: Constraint, num_envs: int) -> None:
         self.episodes: list[Episode] = []
         self.witness: Witness | None = None
-        self.steps = self.violations = self.stops = self.interventions = 0
+        self.steps = self.violations = self.stops = self.interventions = self.takeovers = 0
         self._constraint = constraint
         self._length = np.zeros(num_envs, dtype=np.int64)
-        self._returns = np.zeros((num_envs, 3))  # true, penalised, interventions
+        self._returns = np.zeros((num_envs, 4))  # true, penalised, interventions, takeovers
         costs = np.shape(constraint.largest_threshold)  # () or (K,)
         self.latest = np.zeros((num_envs, *costs))
         self._first = np.zeros((num_envs, *costs))
@@ -71,13 +73,15 @@ class Recorder:
         if self.witness:
             self.witness.begin(environments)
 
-    def step(self, rewards: Array, penalised: Array, signals: Array, interventions: Flags) -> None:
+    def step(
+        self, rewards: Array, penalised: Array, signals: Array, interventions: Flags, takeovers: Flags | bool = False
+    ) -> None:
         """One step of all environments, (n,) each."""
         if self._length.max() == self._signals.shape[1]:
             self._signals = np.concatenate([self._signals, np.zeros_like(self._signals)], axis=1)
         self._signals[np.arange(len(rewards)), self._length] = signals
         self.latest = signals
-        self._returns += np.stack([rewards, penalised, interventions], axis=-1)
+        self._returns += np.stack(np.broadcast_arrays(rewards, penalised, interventions, takeovers), axis=-1)
         self._length += 1
         self.steps += len(rewards)
         if self.witness:
@@ -99,6 +103,7 @@ class Recorder:
                 violated=self._constraint.violated(self._first[i, ...], signals),
                 stopped=bool(stopped[i]),
                 interventions=int(self._returns[i, 2]),
+                takeovers=int(self._returns[i, 3]),
             )
             self._keep(episode)
             if self.witness:
@@ -110,6 +115,7 @@ class Recorder:
         self.violations += episode.violated
         self.stops += episode.stopped
         self.interventions += episode.interventions
+        self.takeovers += episode.takeovers
 
     @property
     def running(self) -> Flags:

@@ -49,6 +49,7 @@ from safexp.quantifiers import Each, Quantifier
 from safexp.replay import Rewriting
 from safexp.shield import Decision, Shield
 from safexp.signals import Array, Observations, as_batch
+from safexp.stops import Stop
 from safexp.vector import NoEnvironments, as_vec_env
 from safexp.wrappers.guard import Guard
 
@@ -56,6 +57,8 @@ log = logging.getLogger("safexp")
 
 WEIGHTS = "policy."
 """What the names of the policy's arrays begin with in a file."""
+STOP = "stop."
+"""What the names of a stop's arrays begin with in a file."""
 
 
 class MASE:
@@ -72,6 +75,7 @@ class MASE:
         seed_data: logged transitions to start the quantifier from.
         safe_action: an action, or a function of the observations, that is safe in every state.
         seed: of the learner and the environments.
+        stop: what is done before an episode has to be stopped (`safexp.stops`); `Reset` by default.
         levels: the only values that costs can take, such as (0, 1); see `Shield`.
         show_threshold: append the threshold to the learner's observation; by default where the constraint says so.
         epoch_steps: how many steps of an off-policy learner make an epoch.
@@ -91,6 +95,7 @@ class MASE:
         safe_action: SafeAction | None = None,
         seed: int | None = None,
         *,
+        stop: Stop | None = None,
         levels: tuple[float, ...] | None = None,
         show_threshold: bool | None = None,
         epoch_steps: int = 1000,
@@ -121,7 +126,7 @@ class MASE:
         if seed_data is not None:
             costs = constraint.normalise(np.asarray(seed_data.costs, dtype=np.float64))
             shield.fit(seed_data._replace(costs=costs))
-        self.guard = Guard(venv, constraint, shield, penalty, shielding, show_threshold)
+        self.guard = Guard(venv, constraint, shield, penalty, shielding, show_threshold, stop)
         self.epoch_steps = epoch_steps
         self.epochs = self.epoch_began = 0
         self.coverage: list[Coverage] = []
@@ -180,6 +185,7 @@ class MASE:
             return
         self.coverage.append(measure(self.quantifier, *harvest))  # before it learns from them
         self.quantifier.update(harvest.transitions)
+        self.guard.stop.learn()
         self._recheck()
 
     def _recheck(self) -> None:
@@ -202,7 +208,8 @@ class MASE:
         shown, action, threshold = self._propose(observation, threshold, deterministic)
         preferences = self.guard.preferences
         ranking = None if preferences is None else lambda: preferences(shown)
-        return self.shield.filter(observation, action, threshold, preferences=ranking)
+        certifiable = self.guard.certifiable(np.asarray(threshold, dtype=np.float64)[None])[0]
+        return self.shield.filter(observation, action, certifiable, preferences=ranking)
 
     def propose(
         self, observation: Observations, threshold: float | Array | None = None, deterministic: bool = True
@@ -225,7 +232,7 @@ class MASE:
         thresholds = np.asarray(threshold, dtype=np.float64)[None]
         shown = self.guard.shown(batch, thresholds)
         if isinstance(self.learner, MaskablePPO):
-            safe = self.shield.outlook(batch, thresholds).safe
+            safe = self.shield.outlook(batch, self.guard.certifiable(thresholds)).safe
             masks = safe if safe.any() else None
             action, _ = self.learner.predict(shown, deterministic=deterministic, action_masks=masks)
         else:
@@ -245,7 +252,8 @@ class MASE:
             "learner": name_of(type(self.learner)),
             "policy": describe_policy(self.learner_options),
         }
-        checkpoint.write(Path(path), document, {**learned, **weights, **self.inputs.state()})
+        stop = {f"{STOP}{name}": part for name, part in self.guard.stop.state().items()}
+        checkpoint.write(Path(path), document, {**learned, **weights, **stop, **self.inputs.state()})
 
     @classmethod
     def load(
@@ -258,6 +266,7 @@ class MASE:
         quantifier: Quantifier | None = None,
         safe_action: SafeAction | None = None,
         seed: int | None = None,
+        stop: Stop | None = None,
     ) -> Self:
         """The agent that `save` wrote; give an `env` to go on learning, and again whatever held a function."""
         document, arrays = checkpoint.read(Path(path))
@@ -275,6 +284,7 @@ class MASE:
             document["penalty"] and Penalty(**document["penalty"]),
             safe_action=shield.safe_action,
             seed=seed,
+            stop=stop,
             levels=document["shield"]["levels"],
             show_threshold=document["show_threshold"],
         )
@@ -298,6 +308,7 @@ class MASE:
         weights = {name[len(WEIGHTS) :]: part for name, part in arrays.items() if name.startswith(WEIGHTS)}
         load_weights(self.learner, weights)
         self.inputs.restore(arrays)
+        self.guard.stop.restore({name[len(STOP) :]: part for name, part in arrays.items() if name.startswith(STOP)})
 
     def _q_values(self, observations: Observations) -> Array:
         assert isinstance(self.learner, DQN)

@@ -11,8 +11,10 @@ from safexp import (
     TRPO,
     Budget,
     ExactGP,
+    Fallback,
     Instantaneous,
     Known,
+    LearnedReset,
     Log,
     Margin,
     Penalty,
@@ -165,11 +167,25 @@ def test_layers_are_named_in_json() -> None:
             {"task": "Learned-v0", "quantifier": "exact-gp", "constraint": "margin"},
             "'Learned-v0' logs no margins: use --constraint budget",
         ),
+        ({"stop": "fallback"}, "'safexp/PlanarRobot-v0' has no controller that leads out of its costs"),
+        ({"stop_options": {"reserve": 1}}, "Reset has no option 'reserve': it takes braking, penalty"),
+        ({"stop": "learned-reset", "stop_options": {"colour": 1}}, "LearnedReset has no option 'colour': it takes"),
+        ({"stop_options": {"braking": 9}}, "braking=9 leaves nothing of Budget"),
     ],
 )
 def test_a_description_that_cannot_be_built_says_why(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(settled(**settings))
+
+
+def test_a_stop_is_built_with_the_tasks_controller_or_the_runs_seed() -> None:
+    task = {"task": "safexp/PointGoalStatic-v0", "limit": 20.0}
+    fallback = build(settled(**task, stop="fallback", stop_options={"braking": 2})).guard.stop
+    assert isinstance(fallback, Fallback)
+    assert fallback.braking == 2
+    learned = build(settled(**task, stop="learned-reset", seed=7, stop_options={"delta": 0.1})).guard.stop
+    assert isinstance(learned, LearnedReset)
+    assert (learned.seed, learned.delta) == (7, 0.1)
 
 
 def test_knowledge_is_found_in_copies_of_a_single_environment() -> None:

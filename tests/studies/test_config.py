@@ -35,6 +35,8 @@ from safexp.studies.config import RunConfig
         ),
         ({"method": "trpo", "method_options": {"levels": [0, 1]}}, "method 'trpo' does not know: it takes none"),
         ({"method": "saute", "limit": 0.0}, "method='saute' divides by its budget, which must be above 0"),
+        ({"stop": "parachute"}, "stop='parachute' is not one of reset, fallback, learned-reset"),
+        ({"method": "trpo", "stop": "fallback"}, "stop='fallback' is a part of method 'mase', not of 'trpo'"),
         ({"penalty": -1.0}, r"c=-1\.0.*penalties are given as positive numbers"),
     ],
 )

@@ -33,9 +33,15 @@ def test_what_is_written_is_read(folder: Path) -> None:
 def test_the_columns_are_the_contract(folder: Path) -> None:
     first, second, *_ = (folder / "episodes.csv").read_text().splitlines()
     assert first == (
-        "episode,end_step,length,return,penalised_return,cost,max_step_cost,violated,stopped,interventions"
+        "episode,end_step,length,return,penalised_return,cost,max_step_cost,violated,stopped,interventions,takeovers"
     )
-    assert second == "0,10,10,0.3333333333333333,-0.5,2.25,0.5,0,0,0"
+    assert second == "0,10,10,0.3333333333333333,-0.5,2.25,0.5,0,0,0,0"
+
+
+def test_episodes_written_before_takeovers_were_counted_can_be_read(folder: Path) -> None:
+    file = folder / "episodes.csv"
+    file.write_text("".join(line.rpartition(",")[0] + "\n" for line in file.read_text().splitlines()))
+    assert run_folder.read(folder).episodes == EPISODES
 
 
 def test_a_line_that_is_being_written_is_left_out(folder: Path) -> None:

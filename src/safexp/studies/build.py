@@ -18,6 +18,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from safexp.baseline import Baseline
 from safexp.constraints import Budget, Constraint, Instantaneous, Margin, Schedule
+from safexp.learned_reset import LearnedReset
 from safexp.learners import POLICY_OPTIONS, find_learner, is_algorithm
 from safexp.logs import Log
 from safexp.mase import MASE
@@ -35,6 +36,7 @@ from safexp.quantifiers import (
     Unknown,
 )
 from safexp.signals import Array, CostSource
+from safexp.stops import Fallback, Reset, Stop
 from safexp.studies.config import RunConfig
 from safexp.studies.options import check_options, check_settings, options_of
 from safexp.studies.plugins import find, find_callable, is_own
@@ -96,6 +98,7 @@ def build(config: RunConfig, to_use: bool = False) -> Agent:
             Penalty(config.penalty, config.largest_penalty),
             None if to_use else make_seed_data(config, knowledge),
             seed=config.seed,
+            stop=make_stop(config, knowledge),
             **config.method_options,
         )
     except (AssertionError, TypeError) as error:  # how Stable-Baselines3 refuses spaces and options
@@ -243,6 +246,23 @@ def make_own_quantifier(config: RunConfig) -> Quantifier:
         raise ValueError(f"quantifier={config.quantifier!r} is {kind!r}; expected a subclass of safexp.Quantifier.")
     seed = {"seed": config.seed} if "seed" in options_of(kind) else {}
     return kind(**check_settings(kind, {**seed, **config.quantifier_options}))
+
+
+def make_stop(config: RunConfig, knowledge: Knowledge) -> Stop:
+    """What a description says to do before the budget runs out, with the task's own controller if it takes one."""
+    options = dict(config.stop_options)
+    if config.stop == "reset":
+        return Reset(**check_settings(Reset, options))
+    if config.stop == "learned-reset":
+        return LearnedReset(**{"seed": config.seed, **check_settings(LearnedReset, options)})
+    if knowledge.fallback is None:
+        raise ValueError(
+            f"stop='fallback': task {config.task!r} has no controller that leads out of its costs. Give its "
+            "environment an attribute knowledge=safexp.tasks.knowledge.Knowledge(fallback=(<controller>, <bound on its "
+            "way out>)), or use another stop."
+        )
+    controller, way_out = knowledge.fallback
+    return Fallback(controller, way_out, **check_settings(Fallback, options))
 
 
 def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:

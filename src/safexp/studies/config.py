@@ -31,6 +31,7 @@ METHOD_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """What can be set of a method that is put around a learner: arguments of MASE, Saute and EarlyTermination."""
 
 ConstraintName = Literal["budget", "instantaneous", "margin", "schedule"]
+StopName = Literal["reset", "fallback", "learned-reset"]
 QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp", "features"]
 
 
@@ -90,6 +91,10 @@ class RunConfig:
             a learned one models the task's signed margin instead of its cost.
         calibrate: scale the quantifier's widths on held-out episodes, and watch its misses (`safexp.Calibrated`).
         calibration_options: settings of that, such as {"delta": 0.05, "near": 0.1}.
+        stop: what `mase` does before the budget runs out: `reset` ends the episode, for which a human is needed (the
+            paper); `fallback` lets the task's own controller drive out while the budget covers that, and the episode
+            goes on; `learned-reset` learns a second policy for that from what is driven.
+        stop_options: settings of it (`safexp.stops`), such as {"braking": 2}.
         learner: our TRPO, or an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, SAC, TD3 or DQN, or
             `package:Name`, an algorithm class of your own.
         learner_options: settings of the learner, over our defaults for PPO and ours; {"torch.nn": "ReLU"} is a class.
@@ -115,6 +120,8 @@ class RunConfig:
     quantifier_options: Options = field(default_factory=dict)
     calibrate: bool = False
     calibration_options: Options = field(default_factory=dict)
+    stop: StopName = "reset"
+    stop_options: Options = field(default_factory=dict)
     learner: str = "PPO"
     learner_options: Options = field(default_factory=dict)
     penalty: float = Penalty.c
@@ -125,8 +132,11 @@ class RunConfig:
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
 
     def __post_init__(self) -> None:
-        for name, choices in [("method", Method), ("constraint", ConstraintName), ("quantifier", QuantifierName)]:
-            given, own = getattr(self, name), name != "constraint"
+        for name, choices in [
+            *(("method", Method), ("constraint", ConstraintName)),
+            *(("quantifier", QuantifierName), ("stop", StopName)),
+        ]:
+            given, own = getattr(self, name), name in ("method", "quantifier")
             if given not in get_args(choices) and not (own and is_own(given)):
                 hint = ", nor one of your own, package:name" if own else ""
                 raise ValueError(f"{name}={given!r} is not one of {', '.join(get_args(choices))}{hint}.")
@@ -135,7 +145,7 @@ class RunConfig:
                 raise ValueError(f"{name}={given} must be at least {least}.")
         for name in (
             *("task_options", "method_options", "schedule"),
-            *("quantifier_options", "calibration_options", "learner_options"),
+            *("quantifier_options", "calibration_options", "stop_options", "learner_options"),
         ):
             _check_json(name, getattr(self, name))
         allowed = METHOD_OPTIONS.get(self.method, ())
@@ -143,6 +153,8 @@ class RunConfig:
             if name not in allowed and not is_own(self.method):
                 known = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
                 raise ValueError(f"method_options has {name!r}, which method {self.method!r} does not know: {known}.")
+        if self.method != "mase" and (self.stop != "reset" or self.stop_options):
+            raise ValueError(f"stop={self.stop!r} is a part of method 'mase', not of {self.method!r}: leave it out.")
         itself = OWN_LEARNERS.get(self.method)
         if itself and self.learner not in (itself, type(self).learner):
             raise ValueError(

@@ -194,13 +194,13 @@ def read_episodes(path: Path) -> list[Episode]:
     if not lines:
         return []
     header, *rows = csv.reader(lines)
-    if tuple(header) != COLUMNS:
+    if tuple(header) not in (COLUMNS, COLUMNS[:-1]):  # takeovers are new, and none where the column is missing
         raise ValueError(f"{path.name} has the columns {', '.join(header)}; expected {', '.join(COLUMNS)}")
     kinds = get_type_hints(Episode).values()
     episodes = []
     for number, row in enumerate(rows, start=2):
         try:
-            values = [kind(float(text)) for kind, text in zip(kinds, row, strict=True)]
+            values = [kind(float(text)) for kind, text in zip(list(kinds)[: len(header)], row, strict=True)]
         except ValueError as error:
             raise ValueError(f"line {number} of {path.name} is damaged ({error})") from error
         episodes.append(Episode(*values))

@@ -131,6 +131,7 @@ def epoch_metrics(epoch: int, recorder: Recorder, since: int) -> dict[str, Any]:
         "violations": recorder.violations + recorder.unfinished_violations(),
         "stops": recorder.stops,
         "interventions": recorder.interventions,
+        "takeovers": recorder.takeovers,
     }
 
 

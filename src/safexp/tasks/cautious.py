@@ -14,6 +14,7 @@ from safexp.signals import Array
 from safexp.tasks.goal import SOFTNESS, CostKind, GoalVectorEnv
 from safexp.tasks.knowledge import Knowledge
 from safexp.tasks.layouts import Layout
+from safexp.tasks.way_out import WayOut
 from safexp.vector import as_vec_env, info_column
 
 CLEARANCE = 0.3
@@ -55,10 +56,17 @@ def drive_around(envs: GoalVectorEnv) -> Array:
 
 
 def knowledge_of_driving(envs: GoalVectorEnv) -> Knowledge:
-    """What can be told of a Point's task with one hazard: a log, and what the hazard's distance depends on."""
-    if envs.physics.robot.name != "Point" or envs.layout.hazards != 1 or envs.layout.orbit:
+    """What can be told of a task with one hazard: the way out, and of a Point's a log and what the distance is from."""
+    if envs.layout.hazards != 1 or envs.layout.orbit:
         return Knowledge()
+    fallback = None
+    if envs.cost_kind == "indicator":
+        way_out = WayOut(envs.physics.robot, envs.layout.hazard_radius, envs.lidar_bins)
+        fallback = (way_out.drive, way_out.steps)
+    if envs.physics.robot.name != "Point":
+        return Knowledge(fallback=fallback)
     return Knowledge(
+        fallback=fallback,
         log=lambda rng: drive(envs.layout, envs.cost_kind, envs.lidar_bins, DRIVERS, rng).log,
         projection=nearness(envs.physics.robot.sensors, envs.lidar_bins),
         softness=SOFTNESS if envs.cost_kind == "margin" else None,

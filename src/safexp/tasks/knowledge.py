@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from safexp.logs import Log
 from safexp.signals import Array
+from safexp.stops import Controller, WayOut
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Knowledge:
         projection: linear combinations (k, ds) of an observation, which are all that the cost depends on.
         softness: says that the cost is 1 / (1 + exp(margin / softness)).
         exact_gp: settings of `ExactGP` under which its bound is believable here.
+        fallback: a controller that drives out of all cost, and a bound on what that costs, for `safexp.stops.Fallback`.
     """
 
     cost: Callable[[Array, Array], ArrayLike] | None = None
@@ -36,6 +38,7 @@ class Knowledge:
     projection: Array | None = None
     softness: float | None = None
     exact_gp: Mapping[str, Any] = field(default_factory=dict)
+    fallback: tuple[Controller, WayOut] | None = None
 
 
 def knowledge_of(envs: VectorEnv[Any, Any, Any]) -> Knowledge:

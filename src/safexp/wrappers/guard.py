@@ -22,6 +22,7 @@ from safexp.penalty import Penalty
 from safexp.quantifiers.base import Transitions
 from safexp.shield import Decisions, Shield
 from safexp.signals import Array, Observations, Step, refuse, take
+from safexp.stops import Driven, Reset, Stop
 from safexp.vector import Infos, gives, info_column, put, reset_some
 from safexp.wrappers.seen import THRESHOLD, describe_ends, threshold_shown, threshold_space, without
 
@@ -67,7 +68,8 @@ class Guard(VecEnvWrapper):
     The learner sees ordinary environments: a stop is `terminated`, and the transition that led to it is paid the
     penalty. Its observation gets the threshold b_h, scaled to at most 1, where the constraint remembers the past; the
     shield and the quantifier always see the raw observation. `info["shield"]` tells what was done at a step: the
-    executed `action`, the `threshold` it was certified under, whether the shield `intervened` or `stopped`.
+    executed `action`, the `threshold` it was certified under, whether the shield `intervened` or `stopped`, and whether
+    the stop drove (`takeover`) instead of the learner, to whom that is a part of the environment.
 
     In a vector step the quantifier is asked about the proposals and about an action or two of each next state. All
     candidates are asked about at most twice: where a proposal is refused, and where the next state offers none of those
@@ -81,6 +83,7 @@ class Guard(VecEnvWrapper):
         penalty: the reward of a transition that leads to a stop, or None to leave it as it was.
         shielding: False runs every proposal and never stops: the bare learner, with the same records.
         show_threshold: append the threshold to the observation; by default where the constraint says so.
+        stop: what is done before an episode has to be stopped.
     """
 
     def __init__(
@@ -91,8 +94,11 @@ class Guard(VecEnvWrapper):
         penalty: Penalty | None,
         shielding: bool = True,
         show_threshold: bool | None = None,
+        stop: Stop | None = None,
     ) -> None:
         check_spaces(venv)
+        self.stop = stop or Reset()
+        self.stop.check(constraint, venv)
         self.constraint = constraint
         self.shield = shield
         self.penalty = penalty
@@ -109,6 +115,7 @@ class Guard(VecEnvWrapper):
         self._outlook: Outlook | None = None
         self._decisions: Decisions
         self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)
+        self._driving = np.zeros(n, dtype=bool)
         self._stopped_at_start = 0
         self.mid_step = False
         self._recent: deque[tuple[NDArray[Any], ...]] = deque(maxlen=max(MAX_RECENT_STEPS // n, 1))
@@ -141,8 +148,11 @@ class Guard(VecEnvWrapper):
             nothing = np.zeros(self.num_envs, dtype=bool)
             self._decisions = Decisions(actions, nothing, nothing, np.ones_like(self._thresholds))
         else:
+            if self._driving.any():
+                actions = actions.copy()
+                actions[self._driving] = self.stop.act(take(self._raw, self._driving))
             self._decisions = self.shield.filter_batch(
-                self._raw, actions, self._thresholds, self._outlook, self._preferences_here()
+                self._raw, actions, self.certifiable(self._thresholds), self._outlook, self._preferences_here()
             )
             if self._decisions.stopped.any():
                 raise NothingSafeError("the shield lost its certificate between two steps; nothing was executed.")
@@ -153,7 +163,7 @@ class Guard(VecEnvWrapper):
         observations, rewards, dones, infos = self.venv.step_wait()
         rewards = np.asarray(rewards, dtype=np.float64)
         executed, intervened, _, upper_bounds = self._decisions
-        thresholds = self._thresholds
+        thresholds, driving = self._thresholds, self._driving.copy()
         finished = np.flatnonzero(dones)
         next_raw = put(observations, finished.tolist(), [infos[i]["terminal_observation"] for i in finished])
 
@@ -175,10 +185,12 @@ class Guard(VecEnvWrapper):
         penalised = rewards.copy()
         if self.penalty is not None and self._outlook is not None:
             penalised[stopped] = self.penalty(self._outlook.least_width[stopped])  # line 7
+        penalised[self._driving & ~driving & ~ended] -= self.stop.penalty
         self.last = StepRecord(executed, rewards, next_thresholds, stopped)
-        self.recorder.step(rewards, penalised, signals, intervened)
+        self.stop.note(Driven(step, costs, driving, self._driving & ~ended, ended, stopped))
+        self.recorder.step(rewards, penalised, signals, intervened, driving)
         self.recorder.end(ended, stopped)
-        self._describe(infos, thresholds, next_raw, ended)
+        self._describe(infos, thresholds, driving, next_raw, ended)
 
         self._open(dones)
         self._restart(~self._viable)  # line 9
@@ -195,6 +207,10 @@ class Guard(VecEnvWrapper):
         if not self.show_threshold:
             return observations
         return threshold_shown(self.constraint, observations, thresholds, self.observation_space)
+
+    def certifiable(self, thresholds: Array) -> Array:
+        """The thresholds that the shield is asked about: without what a human's stop itself may cost."""
+        return thresholds - self.stop.braking
 
     def raw(self, observations: Observations) -> Observations:
         """What the learner sees, without the thresholds."""
@@ -264,14 +280,17 @@ class Guard(VecEnvWrapper):
         self._raw = observations
         self._states = encode_observations(self.venv.observation_space, observations)
         self._last_safe[fresh] = np.nan
+        self._driving[fresh] = False
         if fresh.any():
             self._memory[fresh] = self.constraint.start(take(observations, fresh))
         self._thresholds = self.constraint.threshold(self._memory)
 
     def _look(self, rows: Flags) -> None:
-        """Ask what the current states of these environments offer."""
+        """Ask what the current states of these environments offer, and who drives from there."""
         last_safe = None if isinstance(self.action_space, spaces.Discrete) else self._last_safe[rows]
-        offers = self.shield.glance(take(self._raw, rows), self._thresholds[rows], last_safe)
+        raw, limits = take(self._raw, rows), self.certifiable(self._thresholds[rows])
+        offers = self.shield.glance(raw, limits, last_safe)
+        self._driving[rows] = self.stop.takes_over(raw, limits, self._driving[rows])
         if self._outlook is None or rows.all():
             self._outlook = offers
         else:
@@ -300,7 +319,7 @@ class Guard(VecEnvWrapper):
             rows = rows & ~self._viable
         raise NothingSafeError(f"{MAX_STARTS} first states in a row offered no safe action. {ADVICE}")
 
-    def _describe(self, infos: Infos, thresholds: Array, next_raw: Observations, ended: Flags) -> None:
+    def _describe(self, infos: Infos, thresholds: Array, driving: Flags, next_raw: Observations, ended: Flags) -> None:
         """Fill in the infos of a step: what the shield did, and what SB3 wants to know of an episode's end."""
         executed, intervened, _, _ = self._decisions
         stopped = self.last.stopped
@@ -310,6 +329,7 @@ class Guard(VecEnvWrapper):
                 "threshold": thresholds[i],
                 "intervened": bool(intervened[i]),
                 "stopped": bool(stopped[i]),
+                "takeover": bool(driving[i]),
             }
         describe_ends(
             infos,
