@@ -1,4 +1,4 @@
-"""The command line: `safexp train | play | reproduce | report | audit | tasks | bench`."""
+"""The command line: `safexp train | sweep | play | reproduce | report | audit | tasks | bench`."""
 
 from __future__ import annotations
 
@@ -49,6 +49,44 @@ def train(
         return 130
     print(f"run folder: {folder}")
     return 0
+
+
+def sweep(
+    config: Annotated[RunConfig, tyro.conf.arg(name="")],
+    vary: Options = MappingProxyType({}),
+    seeds: int = 3,
+    workers: int = 2,
+    ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None,
+) -> int:
+    """Do many runs and report them together: every combination of some settings, each with several seeds.
+
+    What is finished in the folder is not done again, and what was interrupted goes on from its last checkpoint.
+
+    Args:
+        config: what all runs share; --out is the folder of their folders, and --seed the first seed.
+        vary: lists of values by the names of settings, such as {"method": ["mase", "bare"], "penalty": [1, 2]}.
+        seeds: how many seeds.
+        workers: how many runs at a time.
+        ray: address of a Ray cluster to run them on; "local" starts one here.
+    """
+    look_here()
+    from safexp.report.html import write_report
+    from safexp.report.terminal import print_summary
+    from safexp.report.watch import Watch
+    from safexp.studies.sweep import sweep as run_all
+    from safexp.studies.variations import variations
+
+    out = config.out or Path("runs/sweep")
+    configs = variations(config, vary, seeds, out)
+    with Watch(configs) as watch:
+        outcomes = run_all(configs, workers, ray, watch.tell)
+    problems = [f"{outcome.folder}: {outcome.problem}" for outcome in outcomes if outcome.problem]
+    runs = [read(outcome.folder) for outcome in outcomes if not outcome.problem]
+    if runs:
+        write_report(out / "report.html", runs, problems)
+        print_summary(runs)
+        print(f"report: {out / 'report.html'}")
+    return 1 if problems else 0
 
 
 def play(
@@ -312,6 +350,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     commands: dict[str, Callable[..., int]] = {
         "train": train,
+        "sweep": sweep,
         "play": play,
         "reproduce": reproduce,
         "report": report,
