@@ -40,7 +40,7 @@ def maker(place: Path) -> MakeRun:
         **settings: Any,
     ) -> Run:
         config = RunConfig(out=place / name, **settings).settled()
-        run_folder.create(config.folder, config, f"safexp train --out '{name}'")
+        run_folder.begin(config.folder, config, f"safexp train --out '{name}'")
         rows = [
             Episode(i, 50 * (i + 1), 50, paid, 1.5, 4.0 if violate and i % violate == 0 else 1.0, 0.5, False, i < 20, 2)
             for i in range(episodes)

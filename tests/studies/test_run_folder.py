@@ -13,7 +13,7 @@ EPISODES = [Episode(i, 10 * i + 10, 10, 1 / 3, -0.5, 2.25, 0.5, i == 1, i == 2, 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     config = RunConfig(out=tmp_path / "run").settled()
-    run_folder.create(config.folder, config, "safexp train")
+    run_folder.begin(config.folder, config, "safexp train")
     run_folder.append_episodes(config.folder, EPISODES[:2])
     run_folder.append_episodes(config.folder, EPISODES[2:])
     run_folder.append_metrics(config.folder, {"steps": 30, "violations": 1})
@@ -60,8 +60,8 @@ def test_a_run_that_has_just_begun_can_be_read(folder: Path) -> None:
 
 
 def test_two_runs_never_share_a_folder(folder: Path) -> None:
-    with pytest.raises(run_folder.RunFolderError, match="exists already: remove it, or give another one with --out"):
-        run_folder.create(folder, RunConfig(), "safexp train")
+    with pytest.raises(run_folder.RunFolderError, match="exists already: go on with it by --resume"):
+        run_folder.refuse_existing(folder)
 
 
 @pytest.mark.parametrize(

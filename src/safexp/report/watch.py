@@ -55,7 +55,8 @@ class Watch:
             self._outcomes[outcome.folder] = outcome
             if outcome.problem or not self.console.is_terminal:
                 said = f"failed: {escape(outcome.problem)}" if outcome.problem else "finished"
-                self.console.print(f"{len(self._outcomes)}/{len(self._configs)} {escape(str(outcome.folder))} {said}")
+                line = f"{len(self._outcomes)}/{len(self._configs)} {escape(str(outcome.folder))} {said}"
+                self.console.print(line, soft_wrap=True, highlight=False)
         if self.console.is_terminal:
             self._live.update(self.drawn(), refresh=True)
 

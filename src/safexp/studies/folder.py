@@ -89,6 +89,7 @@ def expect(folder: Path, config: RunConfig) -> None:
 
 def begin(folder: Path, config: RunConfig, command: str) -> None:
     """Write the first files of a settled description's run into its folder, over those of a start that failed."""
+    folder.mkdir(parents=True, exist_ok=True)
     document = {"config": config.to_json(), "versions": versions(), "command": command}
     write_json(folder / CONFIG, document)
     (folder / EPISODES).write_text(_row(COLUMNS))

@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 from sb3_contrib import MaskablePPO
 
+from safexp.checkpoint import CheckpointError
 from safexp.signals import Observations
 from safexp.studies import folder as run_folder
 from safexp.studies.build import Agent, build
@@ -42,8 +43,12 @@ def load(
     agent = build(config, to_use=True)
     try:
         agent.restore(file)
-    except RuntimeError as error:  # how torch refuses weights
-        raise ValueError(f"{file} does not fit the observations and actions of {config.task}.") from error
+    except CheckpointError as error:
+        if config.task == run.config.task:
+            raise
+        raise ValueError(
+            f"{file} was saved for {run.config.task}; {config.task} has other observations or actions."
+        ) from error
     return run.config, agent
 
 

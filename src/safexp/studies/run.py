@@ -94,7 +94,8 @@ def train(
         logger.close()
         agent.envs.close()
     run_folder.write_json(folder / run_folder.TIMING, clock.read("finished", recorder.steps))
-    (folder / run_folder.CHECKPOINT).unlink(missing_ok=True)
+    for name in (run_folder.CHECKPOINT, run_folder.LOCK):  # nobody who locks it now has anything left to do
+        (folder / name).unlink(missing_ok=True)
 
 
 def follow(agent: Agent) -> Follower | None:
