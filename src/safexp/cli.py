@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -19,6 +22,10 @@ from safexp.studies.folder import Run, RunFailedError, RunFolderError, read
 from safexp.tasks import catalogue
 
 # Everything that needs torch, plotly or scipy is imported by the command that uses it: help must appear at once.
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does."""
 
 
 def train(
@@ -44,9 +51,9 @@ def train(
     try:
         tracker = None if track is None else find_tracker(track, track_options)
         folder = run(config, progress_bar=True, resume=resume, track=tracker)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as reason:
         print(f"interrupted. {on_disk(config.folder)}", file=sys.stderr)
-        return 130
+        return exit_code(reason)
     print(f"run folder: {folder}")
     return 0
 
@@ -307,6 +314,21 @@ def reproductions() -> dict[str, Callable[..., int]]:
     }
 
 
+def exit_code(reason: KeyboardInterrupt) -> int:
+    """What a shell expects of a command that a signal ended: 128 and its number."""
+    return 128 + (signal.SIGTERM if isinstance(reason, Terminated) else signal.SIGINT)
+
+
+def end_on_sigterm() -> None:
+    """Let SIGTERM end a command as Ctrl-C does: what is written is whole, and the run can go on later."""
+
+    def terminate(*_: Any) -> None:
+        raise Terminated
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, terminate)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; mistakes that can be foreseen end in one line on stderr and exit code 2."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -320,16 +342,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "bench": bench,
     }
     program = "safexp"
+    end_on_sigterm()
     try:
         if words[:1] == ["reproduce"] and len(words) > 1:
             look_here()
             program, words, commands = "safexp reproduce", words[1:], reproductions()
-        return tyro.extras.subcommand_cli_from_dict(
+        code = tyro.extras.subcommand_cli_from_dict(
             commands, prog=program, description="Learn without breaking the constraint.", args=words
         )
-    except KeyboardInterrupt:
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt as reason:
         print("interrupted.", file=sys.stderr)
-        return 130
+        return exit_code(reason)
+    except BrokenPipeError:  # whoever read has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at its end
+        return 128 + signal.SIGPIPE
     except (ValueError, OSError, RunFailedError) as error:
         print(f"safexp: {error}", file=sys.stderr)
         return 2
