@@ -47,8 +47,13 @@ class CheckpointError(ValueError):
 
 def write(path: Path, document: Document, arrays: Arrays, form: str = FORMAT) -> None:
     """Write a file whole or not at all."""
+    write_bytes(path, pack(document, arrays, form))
+
+
+def pack(document: Document, arrays: Arrays, form: str = FORMAT) -> bytes:
+    """What is in a file: the arrays, and in its header a format, a document and a digest of it all."""
     text, parts = json.dumps(document), {name: np.ascontiguousarray(part) for name, part in arrays.items()}
-    write_bytes(path, save(parts, {"format": form, "document": text, "digest": digest(form, text, parts)}))
+    return bytes(save(parts, {"format": form, "document": text, "digest": digest(form, text, parts)}))
 
 
 def read(path: Path, form: str = FORMAT) -> tuple[Document, Arrays]:

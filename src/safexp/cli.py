@@ -137,31 +137,44 @@ def tasks(
 
 
 def bench(
-    what: Annotated[Literal["tasks", "learners", "quantifiers", "shield"], tyro.conf.Positional],
+    what: Annotated[Literal["tasks", "learners", "quantifiers", "shield", "faults", "soak"], tyro.conf.Positional],
     /,
     decisions: int | None = None,
+    inputs: int | None = None,
+    kill: int | None = None,
+    minutes: float | None = None,
     json: bool = False,
 ) -> int:
-    """Measure speed as ratios within one run.
+    """Measure speed as ratios within one run, or what faults do; exit code 1 where one of these comes out wrong.
 
     Args:
         what: `tasks`: steps per second of the Goal tasks beside the bare physics of the same model; `learners`: TRPO's
             policy step beside sb3-contrib's, the critics' schedules, and steps per second of whole training;
             `quantifiers`: microseconds of an answer, beside gpytorch's, of a refit, and of a shield's decision;
-            `shield`: the latency of a deployed shield and its memory, in absolute numbers.
+            `shield`: the latency of a deployed shield and its memory, in absolute numbers; `faults`: files damaged
+            and runs killed; `soak`: training on and on while everything around it fails.
         decisions: how many decisions of the shield are measured, a million if not given.
+        inputs: of `faults`: how many damaged files of every kind are read, 10,000 if not given.
+        kill: of `faults`: how often training is killed, 200 times if not given.
+        minutes: of `soak`: how long it takes, 10 if not given.
         json: print JSON instead of a table.
     """
     from safexp.report.terminal import print_rows
 
-    if decisions is not None and what != "shield":
-        raise ValueError(f"--decisions {decisions} is for `safexp bench shield`: leave it out.")
+    given = {
+        name: value
+        for name, value in [("decisions", decisions), ("inputs", inputs), ("kill", kill), ("minutes", minutes)]
+        if value is not None
+    }
+    for name, value in given.items():
+        if what != (belongs := {"decisions": "shield", "minutes": "soak"}.get(name, "faults")):
+            raise ValueError(f"--{name} {value} is for `safexp bench {belongs}`: leave it out.")
     try:
-        rows = import_module(f"safexp.bench.{what}").measure(**({} if decisions is None else {"decisions": decisions}))
+        rows = import_module(f"safexp.bench.{what}").measure(**given)
     except ModuleNotFoundError as error:
         raise ValueError(f"this measurement needs {error.name}: pip install {error.name}.") from error
     print_rows(rows, json)
-    return 0
+    return 1 if any(row.get("wrong") for row in rows) else 0
 
 
 def report(

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from safexp import checkpoint
+from safexp.coverage import Coverage
 from safexp.episodes import Episode
 from safexp.studies.config import RunConfig
 from safexp.studies.trajectories import Trajectories
@@ -217,6 +218,8 @@ def _read_metrics(path: Path) -> list[Mapping[str, Any]]:
             lines.append(line := _parse(text))
             _check_numbers(dict(line))
             int(line["steps"]), int(line["violations"])
+            if "coverage_rows" in line:
+                float(line["delta"]), *(int(line[f"coverage_{name}"]) for name in Coverage._fields)
         except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValueError(f"line {number} of {path.name} is damaged ({type(error).__name__}: {error})") from error
     return lines

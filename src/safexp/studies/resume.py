@@ -129,7 +129,7 @@ class Checkpoints(BaseCallback):
 
     def _on_rollout_start(self) -> None:
         if self.resumed is not None:
-            self._restore(self.resumed)
+            self.restore(self.resumed)
             self.resumed = None
         elif self.root["agent"].epochs > self._epochs and time.perf_counter() >= self._due:
             self.save()
@@ -150,7 +150,12 @@ class Checkpoints(BaseCallback):
         ended = time.perf_counter()
         self._due = ended + (ended - began) / SHARE
 
-    def _restore(self, point: Checkpoint) -> None:
+    def restore(self, point: Checkpoint) -> None:
+        """Put the state back.
+
+        Raises:
+            CheckpointError: where it is not the state of such a run.
+        """
         try:
             snapshot.restore(self.root, point.state, point.arrays)
         except CheckpointError:
