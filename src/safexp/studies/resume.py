@@ -158,11 +158,11 @@ class Checkpoints(BaseCallback):
         """
         try:
             snapshot.restore(self.root, point.state, point.arrays)
+            recorder = self.root["agent"].envs.recorder
+            recorder.episodes[:] = run_folder.read_episodes(self.folder / run_folder.EPISODES)
         except CheckpointError:
             raise
         except (*checkpoint.NONSENSE, ValueError) as error:
             raise CheckpointError(
                 f"{self.folder / run_folder.CHECKPOINT} does not fit its run ({error!r}): remove it to start over."
             ) from error
-        recorder = self.root["agent"].envs.recorder
-        recorder.episodes[:] = run_folder.read_episodes(self.folder / run_folder.EPISODES)
