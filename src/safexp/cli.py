@@ -7,7 +7,8 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -332,19 +333,31 @@ def exit_code(reason: KeyboardInterrupt) -> int:
     return 128 + (signal.SIGTERM if isinstance(reason, Terminated) else signal.SIGINT)
 
 
-def end_on_sigterm() -> None:
+@contextmanager
+def ending_on_sigterm() -> Iterator[None]:
     """Let SIGTERM end a command as Ctrl-C does: what is written is whole, and the run can go on later."""
 
     def terminate(*_: Any) -> None:
         raise Terminated
 
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, terminate)
+    if threading.current_thread() is not threading.main_thread():  # where signals cannot be handled
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; mistakes that can be foreseen end in one line on stderr and exit code 2."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    with ending_on_sigterm():
+        return run_command(list(sys.argv[1:] if arguments is None else arguments))
+
+
+def run_command(words: list[str]) -> int:
+    """Run a command, and return its exit code."""
     commands: dict[str, Callable[..., int]] = {
         "train": train,
         "play": play,
@@ -355,7 +368,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "bench": bench,
     }
     program = "safexp"
-    end_on_sigterm()
     try:
         if words[:1] == ["reproduce"] and len(words) > 1:
             look_here()

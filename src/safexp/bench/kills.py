@@ -159,7 +159,7 @@ def _start(words: list[str], said: Path) -> BaseProcess:
 
 
 def _command(words: list[str], said: Path, ready: Any) -> None:
-    from safexp.cli import end_on_sigterm, main
+    from safexp.cli import ending_on_sigterm, main
     from safexp.studies import resume
 
     output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -168,9 +168,9 @@ def _command(words: list[str], said: Path, ready: Any) -> None:
     resume.SHARE = 1e9  # a checkpoint after every epoch, so that there is much to interrupt
     code = 1
     try:
-        end_on_sigterm()
-        ready.send(None)
-        code = main(words)
+        with ending_on_sigterm():
+            ready.send(None)
+            code = main(words)
     except KeyboardInterrupt:  # before it came to its own
         code = 130
     finally:
