@@ -6,7 +6,7 @@ READY := .venv/.ready
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint bench faults clean
 
 setup: $(READY)
 
@@ -42,6 +42,9 @@ bench: $(READY)
 	$(BIN)/safexp bench learners
 	$(BIN)/safexp bench quantifiers
 	$(BIN)/safexp bench shield --decisions 100000
+
+faults: $(READY)
+	$(BIN)/safexp bench faults
 
 clean:
 	rm -rf .venv runs dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

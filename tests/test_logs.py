@@ -117,7 +117,7 @@ def test_what_is_wrong_with_a_csv_file_is_named(tmp_path, content, message):
         ),
         (
             {"states": np.array(["a"]), "actions": np.zeros((1, 1)), "costs": np.zeros(1)},
-            "states are <U1, expected num",
+            "states are <U1 of shape .*, expected rows of numbers",
         ),
         ({"states": np.array([{}]), "actions": np.zeros((1, 1)), "costs": np.zeros(1)}, "without pickled objects"),
     ],

@@ -11,7 +11,15 @@ from stable_baselines3.common.type_aliases import MaybeCallback
 
 from safexp import checkpoint
 from safexp.episodes import Episode
-from safexp.learners import build_policy, describe_policy, find_learner, learner_settings, load_weights, name_of
+from safexp.learners import (
+    build_policy,
+    check_policy,
+    describe_policy,
+    find_learner,
+    learner_settings,
+    load_weights,
+    name_of,
+)
 from safexp.learners.epochs import EndOfEpoch
 from safexp.vector import NoEnvironments
 from safexp.wrappers.recorded import Recording
@@ -76,14 +84,17 @@ class Baseline:
         """The learner that `save` wrote, to `predict` from observations as it saw them in training."""
         document, arrays = checkpoint.read(Path(path))
         checkpoint.expect(document, "spaces", path)
-        envs = NoEnvironments(*(checkpoint.build_space(space) for space in document["spaces"]))
-        kind = find_learner(document["learner"])
-        learner = kind(env=envs, **learner_settings(kind, envs, build_policy(document["policy"], {}), None))
-        load_weights(learner, arrays)
-        return learner
+        with checkpoint.understood(path):
+            envs = NoEnvironments(*(checkpoint.build_space(space) for space in document["spaces"]))
+            kind = find_learner(document["learner"])
+            policy = build_policy(check_policy(document["policy"], arrays), {})
+            learner = kind(env=envs, **learner_settings(kind, envs, policy, None))
+            load_weights(learner, arrays)
+            return learner
 
     def restore(self, path: str | Path) -> None:
         """Take the policy from the file that an agent made like this one wrote."""
         document, arrays = checkpoint.read(Path(path))
         checkpoint.expect(document, "spaces", path)
-        load_weights(self.learner, arrays)
+        with checkpoint.understood(path):
+            load_weights(self.learner, arrays)

@@ -7,9 +7,13 @@ the file says so and the user gives the object again when loading.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
+import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -26,9 +30,15 @@ from safexp.penalty import Penalty
 from safexp.quantifiers import Calibrated, Each, FromMargin, Projected, Quantifier
 
 FORMAT = "safexp agent 1"
+MOST = 10_000
+"""The largest number of actions, candidates or entries of a space that a file may ask for: memory follows from it."""
 
 Document = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
+
+
+NONSENSE = (LookupError, TypeError, AttributeError, RuntimeError, ArithmeticError, MemoryError, AssertionError)
+"""What values of a wrong kind make Python, numpy and torch raise, besides `ValueError`."""
 
 
 class CheckpointError(ValueError):
@@ -37,12 +47,17 @@ class CheckpointError(ValueError):
 
 def write(path: Path, document: Document, arrays: Arrays, form: str = FORMAT) -> None:
     """Write a file whole or not at all."""
-    header = {"format": form, "document": json.dumps(document)}
-    write_bytes(path, save({name: np.ascontiguousarray(part) for name, part in arrays.items()}, header))
+    write_bytes(path, pack(document, arrays, form))
+
+
+def pack(document: Document, arrays: Arrays, form: str = FORMAT) -> bytes:
+    """What is in a file: the arrays, and in its header a format, a document and a digest of it all."""
+    text, parts = json.dumps(document), {name: np.ascontiguousarray(part) for name, part in arrays.items()}
+    return bytes(save(parts, {"format": form, "document": text, "digest": digest(form, text, parts)}))
 
 
 def read(path: Path, form: str = FORMAT) -> tuple[Document, Arrays]:
-    """What `write` wrote in this format; raises `CheckpointError` for any other file."""
+    """What `write` wrote in this format; raises `CheckpointError` for any other file, and where a bit has changed."""
     if not path.is_file():
         raise CheckpointError(f"{path} is not a file.")
     try:
@@ -54,15 +69,51 @@ def read(path: Path, form: str = FORMAT) -> tuple[Document, Arrays]:
                     f"{path} is a safetensors file but not one of this version of safexp (its format: {found!r}, "
                     f"expected {form!r})."
                 )
-            document = json.loads(header["document"])
-            return document, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        # Files from before there were digests have these two entries and no other, which damage cannot bring about.
+        if header.keys() != {"format", "document"} and header["digest"] != digest(form, header["document"], arrays):
+            raise ValueError("its digest is another")
+        document = json.loads(header["document"])
+        if not isinstance(document, dict):
+            raise TypeError("its document is no object")
+        return document, arrays
+    except (SafetensorError, OSError, *NONSENSE, ValueError) as error:
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(
             f"{path} cannot be read as a {form.removesuffix(' 1')} ({error}): it is corrupt or of another kind; "
             "write it again."
         ) from error
+
+
+def digest(form: str, text: str, arrays: Arrays) -> str:
+    """A fingerprint of everything in a file: one bit of a spent budget that changed would be a broken promise."""
+    seen = hashlib.sha256(f"{form}\n{text}".encode())
+    for name in sorted(arrays):
+        part = arrays[name]
+        seen.update(f"\n{name} {part.dtype} {part.shape}\n".encode())
+        if part.size:
+            seen.update(part.data)
+    return seen.hexdigest()
+
+
+@contextmanager
+def understood(path: str | Path) -> Iterator[None]:
+    """Building things from a file: whatever Python raises because it holds nonsense becomes a `CheckpointError`."""
+    try:
+        yield
+    except NONSENSE as error:
+        raise CheckpointError(
+            f"{path} is whole, but holds what no file of safexp's does ({type(error).__name__}: {error}): write it "
+            "again, or load it with the version that wrote it."
+        ) from error
+
+
+def count(value: Any, what: str) -> int:
+    """A number of things that a file asks for; memory follows from it, so that it is limited."""
+    if not (isinstance(value, int) and 0 <= value <= MOST):
+        raise CheckpointError(f"the file asks for {what}={value!r}; expected a whole number of at most {MOST:,}.")
+    return value
 
 
 def expect(document: Document, part: str, path: str | Path) -> None:
@@ -88,6 +139,11 @@ def write_bytes(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def halves(folder: Path) -> list[Path]:
+    """The files of a folder that `write_bytes` began and did not come to rename."""
+    return [path for path in folder.glob(".*") if re.fullmatch(r"\..+\.[0-9a-f]{8}", path.name)]
 
 
 def describe_constraint(constraint: Constraint) -> Document:
@@ -178,11 +234,14 @@ def build_space(document: Document) -> spaces.Space[Any]:
             low, high = (np.array(document[end], dtype=dtype) for end in ("low", "high"))
             return spaces.Box(low, high, dtype=dtype.type)
         case "Discrete":
-            return spaces.Discrete(document["n"], start=document["start"])
+            return spaces.Discrete(count(document["n"], "Discrete actions"), start=document["start"])
         case "MultiDiscrete":
             return spaces.MultiDiscrete(document["nvec"])
         case "MultiBinary":
-            return spaces.MultiBinary(document["n"])
+            shape = document["n"]
+            for part in shape if isinstance(shape, list) else [shape]:
+                count(part, "entries of a space")
+            return spaces.MultiBinary(shape)
         case "Dict":
             return spaces.Dict({key: build_space(part) for key, part in document["spaces"].items()})
         case other:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +23,10 @@ from safexp.studies.folder import Run, RunFailedError, RunFolderError, read
 from safexp.tasks import catalogue
 
 # Everything that needs torch, plotly or scipy is imported by the command that uses it: help must appear at once.
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does."""
 
 
 def train(
@@ -44,9 +52,9 @@ def train(
     try:
         tracker = None if track is None else find_tracker(track, track_options)
         folder = run(config, progress_bar=True, resume=resume, track=tracker)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as reason:
         print(f"interrupted. {on_disk(config.folder)}", file=sys.stderr)
-        return 130
+        return exit_code(reason)
     print(f"run folder: {folder}")
     return 0
 
@@ -168,31 +176,44 @@ def tasks(
 
 
 def bench(
-    what: Annotated[Literal["tasks", "learners", "quantifiers", "shield"], tyro.conf.Positional],
+    what: Annotated[Literal["tasks", "learners", "quantifiers", "shield", "faults", "soak"], tyro.conf.Positional],
     /,
     decisions: int | None = None,
+    inputs: int | None = None,
+    kill: int | None = None,
+    minutes: float | None = None,
     json: bool = False,
 ) -> int:
-    """Measure speed as ratios within one run.
+    """Measure speed as ratios within one run, or what faults do; exit code 1 where one of these comes out wrong.
 
     Args:
         what: `tasks`: steps per second of the Goal tasks beside the bare physics of the same model; `learners`: TRPO's
             policy step beside sb3-contrib's, the critics' schedules, and steps per second of whole training;
             `quantifiers`: microseconds of an answer, beside gpytorch's, of a refit, and of a shield's decision;
-            `shield`: the latency of a deployed shield and its memory, in absolute numbers.
+            `shield`: the latency of a deployed shield and its memory, in absolute numbers; `faults`: files damaged
+            and runs killed; `soak`: training on and on while everything around it fails.
         decisions: how many decisions of the shield are measured, a million if not given.
+        inputs: of `faults`: how many damaged files of every kind are read, 10,000 if not given.
+        kill: of `faults`: how often training is killed, 200 times if not given.
+        minutes: of `soak`: how long it takes, 10 if not given.
         json: print JSON instead of a table.
     """
     from safexp.report.terminal import print_rows
 
-    if decisions is not None and what != "shield":
-        raise ValueError(f"--decisions {decisions} is for `safexp bench shield`: leave it out.")
+    given = {
+        name: value
+        for name, value in [("decisions", decisions), ("inputs", inputs), ("kill", kill), ("minutes", minutes)]
+        if value is not None
+    }
+    for name, value in given.items():
+        if what != (belongs := {"decisions": "shield", "minutes": "soak"}.get(name, "faults")):
+            raise ValueError(f"--{name} {value} is for `safexp bench {belongs}`: leave it out.")
     try:
-        rows = import_module(f"safexp.bench.{what}").measure(**({} if decisions is None else {"decisions": decisions}))
+        rows = import_module(f"safexp.bench.{what}").measure(**given)
     except ModuleNotFoundError as error:
         raise ValueError(f"this measurement needs {error.name}: pip install {error.name}.") from error
     print_rows(rows, json)
-    return 0
+    return 1 if any(row.get("wrong") for row in rows) else 0
 
 
 def report(
@@ -345,9 +366,36 @@ def reproductions() -> dict[str, Callable[..., int]]:
     }
 
 
+def exit_code(reason: KeyboardInterrupt) -> int:
+    """What a shell expects of a command that a signal ended: 128 and its number."""
+    return 128 + (signal.SIGTERM if isinstance(reason, Terminated) else signal.SIGINT)
+
+
+@contextmanager
+def ending_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does: what is written is whole, and the run can go on later."""
+
+    def terminate(*_: Any) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():  # where signals cannot be handled
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; mistakes that can be foreseen end in one line on stderr and exit code 2."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    with ending_on_sigterm():
+        return run_command(list(sys.argv[1:] if arguments is None else arguments))
+
+
+def run_command(words: list[str]) -> int:
+    """Run a command, and return its exit code."""
     commands: dict[str, Callable[..., int]] = {
         "train": train,
         "sweep": sweep,
@@ -363,12 +411,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if words[:1] == ["reproduce"] and len(words) > 1:
             look_here()
             program, words, commands = "safexp reproduce", words[1:], reproductions()
-        return tyro.extras.subcommand_cli_from_dict(
+        code = tyro.extras.subcommand_cli_from_dict(
             commands, prog=program, description="Learn without breaking the constraint.", args=words
         )
-    except KeyboardInterrupt:
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt as reason:
         print("interrupted.", file=sys.stderr)
-        return 130
+        return exit_code(reason)
+    except BrokenPipeError:  # whoever read has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at its end
+        return 128 + signal.SIGPIPE
     except (ValueError, OSError, RunFailedError) as error:
         print(f"safexp: {error}", file=sys.stderr)
         return 2

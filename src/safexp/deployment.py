@@ -119,10 +119,13 @@ class ShieldedPolicy:
         checkpoint.expect(document, "shield", path)
         if constraint is None and "constraint" not in document:
             raise checkpoint.CheckpointError(f"{path} holds a shield alone: load it with constraint=<a constraint>.")
+        with checkpoint.understood(path):
+            shield = Shield.build(document["shield"], arrays, quantifier, safe_action)
+            constraint = constraint or checkpoint.build_constraint(document["constraint"])
         return cls(
             policy,
-            Shield.build(document["shield"], arrays, quantifier, safe_action),
-            constraint or checkpoint.build_constraint(document["constraint"]),
+            shield,
+            constraint,
             fallback,
             deadline,
             show_threshold=bool(document.get("show_threshold", False)),

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import csv
+import lzma
 import re
+import struct
+import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +22,12 @@ from safexp.signals import Array, Observations
 
 ARRAYS = ("states", "actions", "costs", "margins", "episodes")
 """The names of a .npz file's arrays, in the order of `Log`."""
+
+ZIP = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error, lzma.LZMAError)
+"""What damaged archives raise."""
+
+LARGEST_RATIO, ALWAYS = 100, 1 << 26
+"""How many times larger than its file what is in it may be, unless it is at most so many bytes."""
 
 HEADER = "s0, s1, … for the states, a0, a1, … for the actions, cost (or cost0, cost1, …) or margin, and maybe episode"
 
@@ -82,8 +92,11 @@ def read_log(path: str | Path) -> Log:
 
 
 def _read_csv(path: Path) -> Log:
-    with path.open(newline="") as file:
-        header, *rows = list(csv.reader(file)) or [[]]
+    try:
+        with path.open(newline="") as file:
+            header, *rows = list(csv.reader(file)) or [[]]
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read as a CSV file: {error}") from error
     for line, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise ValueError(f"line {line} of {path} has {len(row)} values for {len(header)} columns.")
@@ -107,26 +120,38 @@ def _read_parquet(path: Path) -> Log:
             f"reading {path} needs pyarrow: pip install 'safexp[parquet]', or save the log as .csv or .npz."
         ) from error
     try:
+        about = parquet.read_metadata(path)
+        _check_size(path, 8 * about.num_rows * about.num_columns)
         table = parquet.read_table(path)
         columns = [table[name].to_numpy().astype(np.float64) for name in table.column_names]
-    except (ArrowException, ValueError, TypeError) as error:
+    except (ArrowException, ValueError, TypeError, OSError) as error:
         raise ValueError(f"{path} cannot be read as a table of numbers: {error}") from error
     return _from_columns(path, table.column_names, np.stack(columns, axis=1), first_line=0)
 
 
 def _read_npz(path: Path) -> Log:
     try:
+        with zipfile.ZipFile(path) as archive:
+            _check_size(path, sum(part.file_size for part in archive.infolist()))
         with np.load(path, allow_pickle=False) as file:
             parts = {name: file[name] for name in file.files}
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, LookupError, EOFError, ArithmeticError, RuntimeError, MemoryError, *ZIP) as error:
         raise ValueError(f"{path} cannot be read as arrays of numbers, without pickled objects: {error}") from error
     if unknown := parts.keys() - set(ARRAYS):
         raise ValueError(f"{path} has the arrays {sorted(unknown)}; expected some of {', '.join(ARRAYS)}.")
     for name, part in parts.items():
-        if not np.issubdtype(part.dtype, np.number):
-            raise ValueError(f"{path}: {name} are {part.dtype}, expected numbers.")
+        if part.dtype.kind not in "iuf" or not part.ndim:
+            raise ValueError(f"{path}: {name} are {part.dtype} of shape {part.shape}, expected rows of numbers.")
         _check_finite(path, name, part.reshape(len(part), -1), "row", 0)
     return _assembled(path, *(parts.get(name) for name in ARRAYS))
+
+
+def _check_size(path: Path, unpacked: int) -> None:
+    """Raise where unpacking would need more memory than arrays of numbers in a file of this size should."""
+    if unpacked > max(LARGEST_RATIO * path.stat().st_size, ALWAYS):
+        raise ValueError(
+            f"it would unpack to {unpacked:,} bytes, over {LARGEST_RATIO} times its size: save it without compression"
+        )
 
 
 def _from_columns(path: Path, header: Sequence[str], table: Array, first_line: int) -> Log:

@@ -40,7 +40,15 @@ from safexp.constraints import AllOf, Constraint
 from safexp.coverage import Coverage, measure
 from safexp.episodes import Episode
 from safexp.inputs import Inputs
-from safexp.learners import build_policy, describe_policy, find_learner, load_weights, make_learner, name_of
+from safexp.learners import (
+    build_policy,
+    check_policy,
+    describe_policy,
+    find_learner,
+    load_weights,
+    make_learner,
+    name_of,
+)
 from safexp.learners.epochs import EndOfEpoch
 from safexp.logs import Log
 from safexp.penalty import Penalty
@@ -272,37 +280,39 @@ class MASE:
         document, arrays = checkpoint.read(Path(path))
         checkpoint.expect(document, "shield", path)
         checkpoint.expect(document, "policy", path)
-        shield = Shield.build(document["shield"], arrays, quantifier, safe_action)
-        if env is None:
-            env = NoEnvironments(shield.observation_space, shield.action_space)
-        agent = cls(
-            env,
-            constraint or checkpoint.build_constraint(document["constraint"]),
-            shield.quantifier,
-            learner or find_learner(document["learner"]),
-            build_policy(document["policy"], learner_options or {}),
-            document["penalty"] and Penalty(**document["penalty"]),
-            safe_action=shield.safe_action,
-            seed=seed,
-            stop=stop,
-            levels=document["shield"]["levels"],
-            show_threshold=document["show_threshold"],
-        )
+        venv = None if env is None else as_vec_env(env)
+        with checkpoint.understood(path):
+            shield = Shield.build(document["shield"], arrays, quantifier, safe_action)
+            agent = cls(
+                venv or NoEnvironments(shield.observation_space, shield.action_space),
+                constraint or checkpoint.build_constraint(document["constraint"]),
+                shield.quantifier,
+                learner or find_learner(document["learner"]),
+                build_policy(check_policy(document["policy"], arrays), learner_options or {}),
+                document["penalty"] and Penalty(**document["penalty"]),
+                safe_action=shield.safe_action,
+                seed=seed,
+                stop=stop,
+                levels=document["shield"]["levels"],
+                show_threshold=document["show_threshold"],
+            )
         for name in ("observation_space", "action_space"):
             saved, given = getattr(shield, name), getattr(agent.shield, name)
             if saved != given:
                 raise checkpoint.CheckpointError(
                     f"{path} was saved for the {name} {saved}, the environment has {given}."
                 )
-        agent._take_learned(arrays)
+        with checkpoint.understood(path):
+            agent._take_learned(arrays)
         return agent
 
     def restore(self, path: str | Path) -> None:
         """Take policy and quantifier from the file that an agent made like this one wrote."""
         document, arrays = checkpoint.read(Path(path))
         checkpoint.expect(document, "shield", path)
-        self.shield.restore(arrays)
-        self._take_learned(arrays)
+        with checkpoint.understood(path):
+            self.shield.restore(arrays)
+            self._take_learned(arrays)
 
     def _take_learned(self, arrays: checkpoint.Arrays) -> None:
         weights = {name[len(WEIGHTS) :]: part for name, part in arrays.items() if name.startswith(WEIGHTS)}

@@ -77,6 +77,8 @@ class Shield:
             state; a row of NaN vouches for nothing there.
     """
 
+    transient = ("_counting",)  # a lock has no state worth keeping
+
     def __init__(
         self,
         quantifier: Quantifier,
@@ -121,7 +123,8 @@ class Shield:
         """The shield of a saved agent; a quantifier or a safe action that are functions must be given again."""
         document, arrays = checkpoint.read(Path(path))
         checkpoint.expect(document, "shield", path)
-        return cls.build(document["shield"], arrays, quantifier, safe_action)
+        with checkpoint.understood(path):
+            return cls.build(document["shield"], arrays, quantifier, safe_action)
 
     @classmethod
     def build(
@@ -137,13 +140,15 @@ class Shield:
                 "the file's shield has a function for its safe action, which a file cannot hold: load it with "
                 "safe_action=<the same function>."
             )
+        if safe_action is None and document["safe_action"] is not None:
+            np.asarray(document["safe_action"], dtype=np.float64)  # raises where it is no action of any space
         if quantifier is None:
             quantifier = checkpoint.build_quantifier(document["quantifier"])
         shield = cls(
             quantifier,
             checkpoint.build_space(document["observation_space"]),
             checkpoint.build_space(document["action_space"]),
-            document["num_candidates"],
+            checkpoint.count(document["num_candidates"], "num_candidates"),
             document["levels"],
             document["safe_action"] if safe_action is None else safe_action,
         )

@@ -81,6 +81,7 @@ def test_an_interrupted_run_ends_as_if_nothing_had_happened(tmp_path, monkeypatc
         as_usual()
         assert run_folder.read(config.folder).status == "interrupted"
         assert len(run_folder.read(config.folder).metrics) == epochs
+        assert (config.folder / run_folder.CHECKPOINT).exists()  # or it starts over, and all this shows nothing
     run(config, resume=True)
     assert reproducible(config.folder) == reproducible(whole)
     assert not (config.folder / run_folder.CHECKPOINT).exists()

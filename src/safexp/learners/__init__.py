@@ -3,6 +3,7 @@
 from safexp.learners.adopt import (
     POLICY_OPTIONS,
     build_policy,
+    check_policy,
     describe_policy,
     find_learner,
     is_algorithm,
@@ -21,6 +22,7 @@ __all__ = [
     "TRPO",
     "TRPOLagrangian",
     "build_policy",
+    "check_policy",
     "describe_policy",
     "find_learner",
     "is_algorithm",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any, TypeGuard
 
 import sb3_contrib
@@ -106,9 +107,30 @@ def describe_policy(options: dict[str, Any]) -> dict[str, Any]:
     return {name: _describe(value, name) for name, value in wanted.items()}
 
 
+def check_policy(document: Any, arrays: Arrays) -> dict[str, Any]:
+    """A file's description of a policy, unless it asks for more than the file's arrays can be the weights of.
+
+    A layer has at least as many weights as it is wide.
+    """
+    if unknown := document.keys() - set(POLICY_OPTIONS):
+        raise CheckpointError(f"the file sets {', '.join(sorted(unknown))}; expected {', '.join(POLICY_OPTIONS)}.")
+    most = sum(part.size for part in arrays.values())
+    if largest := [number for number in _numbers(document) if abs(number) > most]:
+        raise CheckpointError(f"the file asks for a policy with {largest[0]}, but holds {most} numbers in all.")
+    return dict(document)
+
+
 def build_policy(document: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """The options that `describe_policy` described, but for those `given` again."""
     return {name: _build(value) for name, value in document.items() if name not in given} | given
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        yield value
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for part in parts:
+        yield from _numbers(part)
 
 
 def _describe(value: Any, where: str) -> Any:

@@ -68,10 +68,10 @@ def standards(pairs: Array) -> tuple[Array, Array]:
 
 
 def refit(owner: str, old: Model | None, train: Callable[[], Model]) -> Model | None:
-    """A newly trained model, or the old one where the numbers did not allow it, which the log then says."""
+    """A newly trained model, or the old one where numbers or memory did not allow it, which the log then says."""
     try:
         return train()
-    except (ArithmeticError, ValueError, RuntimeError) as error:  # what numpy and torch raise on bad numbers
+    except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:  # what numpy and torch raise
         kept = "the model that it had" if old is not None else "no model, and certifies nothing"
         log.warning("%s could not be refitted and keeps %s: %s: %s", owner, kept, type(error).__name__, error)
         return old

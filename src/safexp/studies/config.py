@@ -193,7 +193,11 @@ class RunConfig:
         unknown = sorted(set(document) - {entry.name for entry in dataclasses.fields(cls)} | {"out"} & set(document))
         if unknown:
             raise ValueError(f"unknown settings {', '.join(unknown)}: written by another version of safexp?")
+        usual = cls().to_json()
         try:
+            for name, value in document.items():
+                if not _alike(value, usual[name]):
+                    raise TypeError(f"{name}={value!r}, expected the like of {usual[name]!r}")
             return cls(**document, out=out)
         except TypeError as error:
             raise ValueError(f"settings of the wrong kind ({error}): written by another version of safexp?") from error
@@ -268,8 +272,17 @@ def _our_options(learner: str, num_envs: int) -> dict[str, Any]:
     return {"n_steps": n_steps} if learner in ("TRPO", "TRPOLagrangian", "CPO") else {}
 
 
+def _alike(value: Any, usual: Any) -> bool:
+    """Whether a value from a file is of the kind of the usual one; None stands for a number that may be missing."""
+    if isinstance(usual, bool) or isinstance(value, bool):
+        return isinstance(usual, bool) and isinstance(value, bool)
+    if usual is None or isinstance(usual, float):
+        return isinstance(value, int | float) or (usual is None and value is None)
+    return isinstance(value, type(usual))
+
+
 def _check_json(name: str, options: Mapping[str, Any]) -> None:
     try:
         json.dumps(dict(options), allow_nan=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{name}={options!r} must be a mapping of JSON values ({error}).") from None

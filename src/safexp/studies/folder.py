@@ -16,6 +16,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
+import os
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from safexp import checkpoint
+from safexp.coverage import Coverage
 from safexp.episodes import Episode
 from safexp.studies.config import RunConfig
 from safexp.studies.trajectories import Trajectories
@@ -76,7 +79,10 @@ def refuse_existing(folder: Path) -> None:
 def status(folder: Path) -> str:
     """How the run of a folder ended, if it is there and did."""
     path = folder / TIMING
-    return str(_read_json(path).get("status", "unfinished")) if path.is_file() else "unfinished"
+    try:
+        return str(_read_json(path).get("status", "unfinished")) if path.is_file() else "unfinished"
+    except ValueError as error:
+        raise RunFolderError(f"{path}: {error}; remove this file to go on with the run.") from error
 
 
 def expect(folder: Path, config: RunConfig) -> None:
@@ -103,7 +109,7 @@ def versions() -> dict[str, str]:
 
 def cut(path: Path, size: int) -> None:
     """Take away what a file holds after its first bytes."""
-    if not path.exists() or path.stat().st_size < size:
+    if size < 0 or not path.exists() or path.stat().st_size < size:
         raise RunFolderError(f"{path} is shorter than its run's checkpoint says: remove the folder to start over.")
     with path.open("r+b") as file:
         file.truncate(size)
@@ -145,26 +151,54 @@ def read(folder: Path) -> Run:
         return Run(
             path=folder,
             config=RunConfig.from_json(document["config"], out=folder),
-            versions=dict(document["versions"]),
+            versions={str(name): str(version) for name, version in dict(document["versions"]).items()},
             command=str(document["command"]),
             episodes=read_episodes(folder / EPISODES),
             metrics=_read_metrics(folder / METRICS),
-            timing=_read_json(folder / TIMING) if (folder / TIMING).exists() else {},
+            timing=_read_timing(folder / TIMING) if (folder / TIMING).exists() else {},
             trajectories=_read_trajectories(folder / TRAJECTORIES),
         )
     except KeyError as error:
         raise RunFolderError(f"{folder}/{CONFIG} has no entry {error}: it is not one of safexp's.") from error
-    except (ValueError, TypeError, AttributeError, OSError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, OSError) as error:
         raise RunFolderError(f"{folder} cannot be read as a run: {error}") from error
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text())
-    except ValueError as error:
+        document = _parse(path.read_text())
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path.name} is not JSON ({error})") from error
     if not isinstance(document, dict):
-        raise TypeError(f"{path.name} holds no JSON object")
+        raise ValueError(f"{path.name} holds no JSON object")
+    return document
+
+
+def _parse(text: str) -> Any:
+    """JSON as its standard has it: without NaN and infinity."""
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _check_numbers(values: Mapping[str, Any]) -> None:
+    """Raise where one of these is neither a finite number nor null."""
+    for name, value in values.items():
+        if value is not None and (isinstance(value, bool) or not math.isfinite(value)):
+            raise ValueError(f"{name} is {value!r}")
+
+
+def _read_timing(path: Path) -> dict[str, Any]:
+    document = _read_json(path)
+    try:
+        _check_numbers({name: document.get(name) for name in ("seconds", "steps", "steps_per_second")})
+        if parts := dict(document.get("seconds_in", {})):
+            _check_numbers(parts)
+            float(document["seconds"]), int(document["steps"])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{path.name} is damaged ({type(error).__name__}: {error})") from error
     return document
 
 
@@ -174,7 +208,7 @@ def _read_trajectories(path: Path) -> Trajectories:
     document = _read_json(path)
     try:
         return Trajectories.from_json(document)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path.name} is damaged ({type(error).__name__}: {error})") from error
 
 
@@ -182,9 +216,12 @@ def _read_metrics(path: Path) -> list[Mapping[str, Any]]:
     lines = []
     for number, text in enumerate(_whole_lines(path), start=1):
         try:
-            lines.append(line := json.loads(text))
+            lines.append(line := _parse(text))
+            _check_numbers(dict(line))
             int(line["steps"]), int(line["violations"])
-        except (KeyError, TypeError, ValueError) as error:
+            if "coverage_rows" in line:
+                float(line["delta"]), *(int(line[f"coverage_{name}"]) for name in Coverage._fields)
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValueError(f"line {number} of {path.name} is damaged ({type(error).__name__}: {error})") from error
     return lines
 
@@ -194,7 +231,10 @@ def read_episodes(path: Path) -> list[Episode]:
     lines = _whole_lines(path)
     if not lines:
         return []
-    header, *rows = csv.reader(lines)
+    try:
+        header, *rows = csv.reader(lines)
+    except csv.Error as error:
+        raise ValueError(f"{path.name} is no CSV file ({error})") from error
     if tuple(header) not in (COLUMNS, COLUMNS[:-1]):  # takeovers are new, and none where the column is missing
         raise ValueError(f"{path.name} has the columns {', '.join(header)}; expected {', '.join(COLUMNS)}")
     kinds = get_type_hints(Episode).values()
@@ -202,7 +242,7 @@ def read_episodes(path: Path) -> list[Episode]:
     for number, row in enumerate(rows, start=2):
         try:
             values = [kind(float(text)) for kind, text in zip(list(kinds)[: len(header)], row, strict=True)]
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise ValueError(f"line {number} of {path.name} is damaged ({error})") from error
         episodes.append(Episode(*values))
     return episodes
@@ -224,3 +264,5 @@ def _row(values: Iterable[Any]) -> str:
 def _append(path: Path, text: str) -> None:
     with path.open("a") as file:
         file.write(text)
+        file.flush()
+        os.fsync(file.fileno())  # a checkpoint that outlives a power cut relies on it

@@ -82,6 +82,8 @@ def prepare(folder: Path, config: RunConfig, command: str) -> Checkpoint | None:
         raise run_folder.RunFolderError(f"{folder} holds {some} and no run: give another --out.")
     for name in (run_folder.TIMING, run_folder.ERROR):
         (folder / name).unlink(missing_ok=True)
+    for half in checkpoint.halves(folder):  # of a process that was killed while it wrote: the lock is ours
+        half.unlink()
     point = read(folder) if (folder / run_folder.CHECKPOINT).exists() else None
     if point is None:
         run_folder.begin(folder, config, command)
@@ -93,11 +95,12 @@ def prepare(folder: Path, config: RunConfig, command: str) -> Checkpoint | None:
 
 def read(folder: Path) -> Checkpoint:
     """The last checkpoint of a run."""
-    document, arrays = checkpoint.read(folder / run_folder.CHECKPOINT, FORMAT)
-    try:
-        return Checkpoint(document["sizes"], document["seconds"], document["state"], arrays)
-    except KeyError as error:
-        raise CheckpointError(f"{folder / run_folder.CHECKPOINT} has no {error}: remove it to start over.") from error
+    path = folder / run_folder.CHECKPOINT
+    document, arrays = checkpoint.read(path, FORMAT)
+    with checkpoint.understood(path):
+        # These two names and no other: what a file names here is cut.
+        sizes = {name: int(document["sizes"][name]) for name in (run_folder.EPISODES, run_folder.METRICS)}
+        return Checkpoint(sizes, float(document["seconds"]), document["state"], arrays)
 
 
 class Checkpoints(BaseCallback):
@@ -126,7 +129,7 @@ class Checkpoints(BaseCallback):
 
     def _on_rollout_start(self) -> None:
         if self.resumed is not None:
-            self._restore(self.resumed)
+            self.restore(self.resumed)
             self.resumed = None
         elif self.root["agent"].epochs > self._epochs and time.perf_counter() >= self._due:
             self.save()
@@ -147,12 +150,19 @@ class Checkpoints(BaseCallback):
         ended = time.perf_counter()
         self._due = ended + (ended - began) / SHARE
 
-    def _restore(self, point: Checkpoint) -> None:
+    def restore(self, point: Checkpoint) -> None:
+        """Put the state back.
+
+        Raises:
+            CheckpointError: where it is not the state of such a run.
+        """
         try:
             snapshot.restore(self.root, point.state, point.arrays)
-        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            recorder = self.root["agent"].envs.recorder
+            recorder.episodes[:] = run_folder.read_episodes(self.folder / run_folder.EPISODES)
+        except CheckpointError:
+            raise
+        except (*checkpoint.NONSENSE, ValueError) as error:
             raise CheckpointError(
                 f"{self.folder / run_folder.CHECKPOINT} does not fit its run ({error!r}): remove it to start over."
             ) from error
-        recorder = self.root["agent"].envs.recorder
-        recorder.episodes[:] = run_folder.read_episodes(self.folder / run_folder.EPISODES)

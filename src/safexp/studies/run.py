@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,16 +82,21 @@ def train(
             agent.learn(config.steps, callbacks)
         agent.save(folder / run_folder.AGENT)
     except KeyboardInterrupt:
-        run_folder.write_json(folder / run_folder.TIMING, clock.read("interrupted", recorder.steps))
+        with suppress(OSError):  # on a full disk it ends, too
+            run_folder.write_json(folder / run_folder.TIMING, clock.read("interrupted", recorder.steps))
         raise
     except Exception as error:
-        (folder / run_folder.ERROR).write_text(traceback.format_exc())
-        run_folder.write_json(folder / run_folder.TIMING, clock.read("failed", recorder.steps))
-        message = error.args[0] if isinstance(error, KeyError) and error.args else error  # its str() is quoted
         where = f"the traceback is in {folder / run_folder.ERROR}"
+        try:
+            (folder / run_folder.ERROR).write_text(traceback.format_exc())
+            run_folder.write_json(folder / run_folder.TIMING, clock.read("failed", recorder.steps))
+        except OSError:
+            where = f"which {folder} has no room for; --resume goes on from its last checkpoint"
+        message = error.args[0] if isinstance(error, KeyError) and error.args else error  # its str() is quoted
         raise run_folder.RunFailedError(f"the run failed: {type(error).__name__}: {message} ({where})") from error
     finally:
-        logger.close()
+        with suppress(OSError):  # TensorBoard's last events, which nothing depends on
+            logger.close()
         agent.envs.close()
     run_folder.write_json(folder / run_folder.TIMING, clock.read("finished", recorder.steps))
     for name in (run_folder.CHECKPOINT, run_folder.LOCK):  # nobody who locks it now has anything left to do

@@ -268,7 +268,9 @@ class _Restorer:
         if document["class"] == "builtins:tuple":
             return tuple(items)
         kind = type(template) if _class_name(type(template)) == document["class"] else _own(document["class"], path)
-        return kind._make(items) if hasattr(kind, "_make") else kind(items)
+        if not issubclass(kind, tuple):
+            raise CheckpointError(f"{path} is a tuple of kind {document['class']}, which is none.")
+        return tuple.__new__(kind, items)
 
     def _items(self, document: Document, before: list[Any], path: str) -> list[Any]:
         items = [

@@ -6,7 +6,7 @@ import dataclasses
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
@@ -54,9 +54,12 @@ class Trajectory:
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """What `to_json` described."""
         floor = dict(document["floor"])
-        goal, hazards = tuple(floor.pop("goal")), tuple(map(tuple, floor.pop("hazards")))
+        goal, hazards = _place(floor.pop("goal")), tuple(map(_place, floor.pop("hazards")))
         path = np.array(document["path"], dtype=np.float64).reshape(-1, 2)
-        return cls(document["episode"], document["ending"], Floor(goal=goal, hazards=hazards, **floor), path)
+        if document["ending"] not in get_args(Ending) or not np.isfinite(path).all():
+            raise ValueError(f"an episode ended as {document['ending']!r}, or its path is not finite")
+        sizes = {name: float(size) for name, size in floor.items()}
+        return cls(int(document["episode"]), document["ending"], Floor(goal=goal, hazards=hazards, **sizes), path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,11 @@ class Trajectories:
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """What `to_json` described."""
         return cls(*(tuple(map(Trajectory.from_json, document[part])) for part in ("early", "late")))
+
+
+def _place(pair: Any) -> tuple[float, float]:
+    x, y = pair
+    return float(x), float(y)
 
 
 class Follower:

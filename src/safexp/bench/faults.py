@@ -1,0 +1,34 @@
+"""Faults in numbers: every kind of file damaged, and runs killed, so many times; nothing may come out wrong."""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from safexp.bench import fuzz, kills
+
+SEED = 1000
+
+
+def measure(inputs: int = 10_000, kill: int = 200) -> list[dict[str, Any]]:
+    """A row for every kind of file and every command that is killed.
+
+    `accepted` files were read (most say something else that is as valid), `refused` ones ended in one of our errors
+    with a message, and `wrong` is anything else: another exception, or a claim about a killed run that does not hold.
+    """
+    if inputs < 1 or kill < 1:
+        raise ValueError(f"inputs={inputs} and kill={kill} must be at least 1.")
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        # A strange checkpoint changes what is in memory: every kind of file has a process of its own.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([*kills.PRELOADED, "safexp.bench.fuzz"])
+        with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
+            names = pool.submit(fuzz.prepare, folder).result()
+            rows = [pool.submit(fuzz.fuzz, folder, name, inputs, SEED).result() for name in names]
+        rows.append(kills.kill_training(folder, kill, SEED))
+        rows.append(kills.kill_report(folder, max(kill // 10, 1), SEED))
+    return rows

@@ -1,0 +1,200 @@
+"""Runs that are killed at random moments, again and again, until they are let finish.
+
+What a run has written by then must be what the same run writes that nobody touches, byte for byte; a witness that
+knows nothing of the shield counts what was executed. One process has everything imported and forks for every start.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from safexp.bench.witness import TASK, unsafe_steps
+from safexp.studies import folder as run_folder
+
+LIMIT = 2.0
+"""The budget of the runs, which a bare learner overspends in most episodes."""
+
+ATTEMPTS = 8
+"""How often a run is killed before it is let finish."""
+
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+PRELOADED = (
+    *("safexp.cli", "safexp.studies.run", "safexp.report.html", "safexp.report.terminal", "safexp.bench.witness"),
+    *("scipy.ndimage", "scipy.optimize", "scipy.stats", "torch._dynamo", "torch.utils.tensorboard", "typeguard"),
+    *("narwhals", "plotly.graph_objects", "tyro.extras"),
+)
+"""What a command imports; otherwise most of its time, and most kills, would go into that."""
+KEPT = (run_folder.EPISODES, run_folder.METRICS)
+
+
+class Tally:
+    """What was done, and what came out wrong."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.kills = self.finished = self.steps = 0
+        self.wrong: list[str] = []
+
+    def check(self, holds: bool, claim: str) -> None:
+        """Note a claim that does not hold."""
+        if not holds:
+            self.wrong.append(claim)
+
+    def row(self) -> dict[str, Any]:
+        """The row of a table."""
+        note = f"{self.finished} finished" + (f", {self.steps:,} steps witnessed" if self.steps else "")
+        problems = "".join(f"; {claim}" for claim in sorted(set(self.wrong))[:3])
+        return {
+            "what": self.what,
+            "tried": self.kills,
+            "accepted": self.finished,
+            "refused": 0,
+            "wrong": len(self.wrong),
+            "note": note + problems,
+        }
+
+
+def kill_training(folder: Path, kills: int, seed: int) -> dict[str, Any]:
+    """Kill training so many times; see the module."""
+    rng, tally = np.random.default_rng(seed), Tally("killed training")
+    whole = folder / "whole"
+    _end(_start(["tasks"], folder / "tasks.txt"))  # from now on everything is imported
+    began = time.monotonic()
+    _end(_start(train_words(whole), folder / "whole.txt"))
+    took = time.monotonic() - began
+    expected = {name: (whole / name).read_bytes() for name in KEPT}
+    number = 0
+    while tally.kills < kills:
+        number += 1
+        out, said = folder / f"run{number}", folder / f"run{number}.txt"
+        for attempt in range(ATTEMPTS + 1):
+            process = _start([*train_words(out), "--resume"], said)
+            if attempt < ATTEMPTS and tally.kills < kills:
+                _kill(process, took * rng.random(), rng, tally)
+            code = _end(process)
+            tally.check(code <= 0 or code > 128, f"exit code {code}")
+            _check_folder(out, expected, tally)
+            if code == 0:
+                break
+        else:
+            tally.check(False, "a run did not finish")
+            break
+        tally.finished += 1
+        for name, content in expected.items():
+            tally.check((out / name).read_bytes() == content, f"{name} differs from that of a run nobody touched")
+        left = sorted(path.name for path in out.glob(".*") if path.name != run_folder.LOCK)
+        tally.check(not left, f"left behind: {left}")
+        tally.check("Traceback" not in said.read_text(), "a traceback was shown")
+        steps, unsafe = unsafe_steps(_testimony(out), LIMIT)
+        tally.steps += steps
+        tally.check(unsafe == 0, f"{unsafe} unsafe steps")
+    return tally.row()
+
+
+def kill_report(folder: Path, kills: int, seed: int) -> dict[str, Any]:
+    """Kill `safexp report` so many times: its page is the old one or the new one, and whole."""
+    rng, tally = np.random.default_rng(seed), Tally("killed report")
+    run, page, said = folder / "whole", folder / "report.html", folder / "report.txt"
+    began = time.monotonic()
+    _end(_start(["report", str(run), "--out", str(page)], said))
+    took, whole = time.monotonic() - began, page.read_bytes()
+    for _ in range(kills):
+        old = rng.random() < 0.5
+        page.write_bytes(b"old") if old else page.unlink(missing_ok=True)
+        process = _start(["report", str(run), "--out", str(page)], said)
+        _kill(process, took * rng.random(), rng, tally)
+        tally.finished += _end(process) == 0
+        found = page.read_bytes() if page.exists() else b""
+        tally.check(found == whole or found == (b"old" if old else b""), "the page is neither the old one nor the new")
+        tally.check("Traceback" not in said.read_text(), "a traceback was shown")
+    return tally.row()
+
+
+def train_words(out: Path) -> list[str]:
+    """A short run of the witnessed task that checkpoints every epoch."""
+    learner = {"n_steps": 32, "batch_size": 64, "n_epochs": 1, "policy_kwargs": {"net_arch": [8]}}
+    return [
+        *("train", "--task", TASK, "--task-options", json.dumps({"testimony": str(_testimony(out))})),
+        *("--budget", str(LIMIT), "--learner-options", json.dumps(learner), "--num-envs", "4", "--steps", "512"),
+        *("--out", str(out)),
+    ]
+
+
+def _testimony(out: Path) -> Path:
+    return out.with_suffix(".testimony")
+
+
+def _check_folder(out: Path, expected: dict[str, bytes], tally: Tally) -> None:
+    """What is on disk must be readable, and the beginning of what should come."""
+    if not (out / run_folder.CONFIG).exists():
+        return
+    try:
+        run_folder.read(out)
+    except run_folder.RunFolderError as error:
+        tally.check(False, f"the folder cannot be read: {error}")
+    for name, content in expected.items():
+        found = (out / name).read_bytes() if (out / name).exists() else b""
+        tally.check(content.startswith(found), f"{name} is no beginning of what it should become")
+
+
+def _start(words: list[str], said: Path) -> BaseProcess:
+    """A command of safexp in a process of its own, once it has begun."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(PRELOADED))
+    ready, ours = context.Pipe(duplex=False)
+    process = context.Process(target=_command, args=(words, said, ours))
+    process.start()
+    ours.close()
+    ready.poll(60)
+    ready.close()
+    return process
+
+
+def _command(words: list[str], said: Path, ready: Any) -> None:
+    from safexp.cli import ending_on_sigterm, main
+    from safexp.studies import resume
+
+    output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    resume.SHARE = 1e9  # a checkpoint after every epoch, so that there is much to interrupt
+    code = 1
+    try:
+        with ending_on_sigterm():
+            ready.send(None)
+            code = main(words)
+    except KeyboardInterrupt:  # before it came to its own
+        code = 130
+    finally:
+        os._exit(code)
+
+
+def _kill(process: BaseProcess, seconds: float, rng: np.random.Generator, tally: Tally) -> None:
+    """Send one of the signals after a while, unless the process has ended by then; its exit code must say which."""
+    process.join(seconds)
+    if process.exitcode is None and process.pid is not None:
+        chosen = SIGNALS[int(rng.integers(len(SIGNALS)))]
+        os.kill(process.pid, chosen)
+        tally.kills += 1
+        code = _end(process)
+        expected = -chosen if chosen == signal.SIGKILL else 128 + chosen
+        tally.check(code in (0, expected), f"exit code {code} after {chosen.name}")  # 0: it was about to end
+
+
+def _end(process: BaseProcess) -> int:
+    """Wait for a process, and return its exit code."""
+    process.join(120)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+        return 1
+    return process.exitcode
