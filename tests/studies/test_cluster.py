@@ -20,9 +20,10 @@ def config(folder, seed, steps=6_000):
 
 
 @pytest.fixture
-def two_nodes():
+def two_nodes(monkeypatch):
     from ray.cluster_utils import Cluster
 
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # by default 15, which starves beside other tests
     nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     second = nodes.add_node(num_cpus=1)
     ray.init(address=nodes.address, log_to_driver=False)
