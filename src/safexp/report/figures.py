@@ -137,6 +137,8 @@ def _draw_curve(axes: Axes, group: Group, curve: Curve, index: int) -> None:
     )
     if len(group.runs) > 1:
         below, above = found.mean - found.deviation, found.mean + found.deviation
+        if curve.axis == "cost":
+            below = np.maximum(below, 0.0)  # no cost is less
         axes.fill_between(found.steps, below, above, color=colour, alpha=0.16, linewidth=0)
 
 
@@ -151,5 +153,6 @@ def _draw_legend(figure: Figure, grid: Any) -> None:
     for axes in grid.flat:
         handles, names = axes.get_legend_handles_labels()
         entries |= dict(zip(names, handles, strict=True))
-    columns = max(min(len(entries), 6), 1)
+    inches = 0.55 + 0.065 * max(map(len, entries), default=0)  # of the longest entry, in print size
+    columns = max(min(len(entries), int(figure.get_figwidth() / inches)), 1)
     figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns, frameon=False)
