@@ -5,28 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import gymnasium
 import tyro
-from gymnasium import spaces
 
+from safexp.endings import ending_on_sigterm, exit_code
 from safexp.studies.config import Options, RunConfig
 from safexp.studies.folder import Run, RunFailedError, RunFolderError, read
-from safexp.tasks import catalogue
 
 # Everything that needs torch, plotly or scipy is imported by the command that uses it: help must appear at once.
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, which ends a command as Ctrl-C does."""
 
 
 def train(
@@ -80,14 +72,12 @@ def sweep(
     look_here()
     from safexp.report.html import write_report
     from safexp.report.terminal import print_summary
-    from safexp.report.watch import Watch
-    from safexp.studies.sweep import sweep as run_all
+    from safexp.report.watch import watched_sweep
     from safexp.studies.variations import variations
 
     out = config.out or Path("runs/sweep")
     configs = variations(config, vary, seeds, out)
-    with Watch(configs) as watch:
-        outcomes = run_all(configs, workers, ray, watch.tell)
+    outcomes = watched_sweep(configs, workers, ray)
     problems = [f"{outcome.folder}: {outcome.problem}" for outcome in outcomes if outcome.problem]
     runs = [read(outcome.folder) for outcome in outcomes if not outcome.problem]
     if runs:
@@ -160,6 +150,7 @@ def tasks(
         json: print JSON instead of a table.
     """
     from safexp.report.terminal import print_rows
+    from safexp.tasks.listing import task_rows
 
     if what == "list":
         if files:
@@ -306,30 +297,6 @@ def audit(
     return 0 if found.passed else 1
 
 
-def task_rows() -> list[dict[str, Any]]:
-    """One row for each of our tasks."""
-    rows = []
-    for spec, about in catalogue():
-        try:
-            env = gymnasium.make(spec.id)
-        except gymnasium.error.DependencyNotInstalled as error:
-            rows.append({"task": spec.id, "observation": "?", "action": "?", "what to do": f"{about} ({error})"})
-            continue
-        observation, action = shape(env.observation_space), shape(env.action_space)
-        rows.append({"task": spec.id, "observation": observation, "action": action, "what to do": about})
-        env.close()
-    return rows
-
-
-def shape(space: spaces.Space[Any]) -> str:
-    """A space in a word or two."""
-    if isinstance(space, spaces.Discrete):
-        return f"{space.n} choices"
-    if isinstance(space, spaces.Dict):
-        return ", ".join(f"{key} {shape(part)}" for key, part in space.spaces.items())
-    return "x".join(map(str, space.shape or ())) + " reals" if isinstance(space, spaces.Box) else str(space)
-
-
 def on_disk(folder: Path) -> str:
     """What an interrupted run left behind, in a sentence."""
     try:
@@ -364,28 +331,6 @@ def reproductions() -> dict[str, Callable[..., int]]:
         "safety-gym": paper.main,
         "instantaneous": instantaneous.main,
     }
-
-
-def exit_code(reason: KeyboardInterrupt) -> int:
-    """What a shell expects of a command that a signal ended: 128 and its number."""
-    return 128 + (signal.SIGTERM if isinstance(reason, Terminated) else signal.SIGINT)
-
-
-@contextmanager
-def ending_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM end a command as Ctrl-C does: what is written is whole, and the run can go on later."""
-
-    def terminate(*_: Any) -> None:
-        raise Terminated
-
-    if threading.current_thread() is not threading.main_thread():  # where signals cannot be handled
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

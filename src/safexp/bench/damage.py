@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -122,3 +126,17 @@ def damage_csv(content: bytes, rng: Rng) -> bytes:
     row = rows[int(rng.integers(len(rows)))]
     row[int(rng.integers(len(row)))] = str(STRANGE[int(rng.integers(len(STRANGE)))])
     return ("\n".join(map(",".join, rows)) + "\n").encode()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Neither numpy's warnings about strange numbers nor ours, of which there are as many as faults."""
+    log = logging.getLogger("safexp")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import csv
 import io
-import logging
 import resource
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from safexp import checkpoint
-from safexp.bench.damage import Rng, damage_arrays, damage_bytes, damage_csv, damage_json, damage_value
+from safexp.bench.damage import Rng, damage_arrays, damage_bytes, damage_csv, damage_json, damage_value, quiet
 from safexp.logs import ARRAYS, encode_log, read_log
 from safexp.mase import MASE
 from safexp.report.html import render
@@ -101,7 +98,7 @@ def fuzz(folder: Path, name: str, inputs: int, seed: int) -> dict[str, Any]:
     kind, rng = formats(folder)[name], np.random.default_rng(seed)
     counts = {"accepted": 0, "refused": 0, "wrong": 0}
     slowest, before, example = 0.0, _peak_memory(), ""
-    with _quiet():
+    with quiet():
         for number in range(inputs):
             kind.path.write_bytes((damage_bytes if number % 2 else kind.strange)(kind.content, rng))
             began = time.process_time()
@@ -214,17 +211,3 @@ def _at(folder: Path) -> RunConfig:
 def _peak_memory() -> float:
     """The most memory, in MB, that this process ever had."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Neither numpy's warnings about strange numbers nor ours."""
-    log = logging.getLogger("safexp")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        log.setLevel(level)

@@ -160,7 +160,8 @@ def _start(words: list[str], said: Path) -> BaseProcess:
 
 
 def _command(words: list[str], said: Path, ready: Any) -> None:
-    from safexp.cli import ending_on_sigterm, main
+    from safexp.cli import main
+    from safexp.endings import ending_on_sigterm
     from safexp.studies import resume
 
     output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

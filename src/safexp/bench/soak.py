@@ -7,11 +7,8 @@ runs out of memory when it learns. After each fault training goes on with `learn
 from __future__ import annotations
 
 import gc
-import logging
 import multiprocessing
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3 import PPO
 
+from safexp.bench.damage import quiet
 from safexp.bench.shield import resident
 from safexp.constraints import Instantaneous
 from safexp.mase import MASE
@@ -112,7 +110,7 @@ def measure(minutes: float = 10.0, seed: int = 1000) -> list[dict[str, Any]]:
     rng = np.random.default_rng(seed)
     envs, quantifier = Faulty(8, rng), Doubtful(rng)
     options = {"n_steps": 32, "batch_size": 64, "n_epochs": 1, "policy_kwargs": {"net_arch": [16]}}
-    with _quiet():
+    with quiet():
         agent = MASE(envs, Instantaneous(LIMIT), quantifier, PPO, options, seed=0)
         begin, stopped, first = time.monotonic(), 0, None
         while (spent := time.monotonic() - begin) < 60 * minutes or first is None:
@@ -144,15 +142,3 @@ def _held() -> tuple[int, int, int]:
     """Bytes of memory, open files and child processes of this process."""
     gc.collect()
     return resident(), len(list(Path("/proc/self/fd").iterdir())), len(multiprocessing.active_children())
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without our warnings, of which there are as many as faults."""
-    log = logging.getLogger("safexp")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(level)

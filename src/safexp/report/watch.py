@@ -19,10 +19,16 @@ from rich.text import Text
 from safexp.report.summary import number
 from safexp.studies import folder as run_folder
 from safexp.studies.config import RunConfig
-from safexp.studies.sweep import Outcome
+from safexp.studies.sweep import Outcome, sweep
 
 TAIL = 4096
 """Bytes at the end of metrics.jsonl in which its last line is found."""
+
+
+def watched_sweep(configs: Sequence[RunConfig], workers: int, ray: str | None = None) -> list[Outcome]:
+    """Run all of these, and show how they go on."""
+    with Watch(configs) as watch:
+        return sweep(configs, workers, ray, watch.tell)
 
 
 class Watch:

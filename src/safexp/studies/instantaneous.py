@@ -14,11 +14,10 @@ import tyro
 from safexp.coverage import total
 from safexp.report.summary import coverage_text, summarise
 from safexp.report.terminal import print_rows
-from safexp.report.watch import Watch
+from safexp.report.watch import watched_sweep
 from safexp.studies.config import RunConfig
 from safexp.studies.folder import Run, read
 from safexp.studies.stats import exact_interval
-from safexp.studies.sweep import sweep
 from safexp.tasks.cautious import Logged, drive, gentle
 from safexp.tasks.layouts import STATIC
 
@@ -140,8 +139,7 @@ def main(
     """Learn under limits on every step, from a cautious controller's log."""
     groups = {(case, learner): study.runs(case, learner) for case in study.cases for learner in study.learners}
     configs = [config for group in groups.values() for config in group]
-    with Watch(configs) as watch:
-        outcomes = sweep(configs, study.workers, tell=watch.tell)
+    outcomes = watched_sweep(configs, study.workers)
     failed = {outcome.folder for outcome in outcomes if outcome.problem}
     rows = []
     for (case, learner), group in groups.items():

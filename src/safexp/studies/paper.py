@@ -17,13 +17,12 @@ import tyro
 
 from safexp.episodes import Episode
 from safexp.report.terminal import print_rows
-from safexp.report.watch import Watch
+from safexp.report.watch import watched_sweep
 from safexp.studies import folder as run_folder
 from safexp.studies.config import RunConfig
 from safexp.studies.folder import Run
 from safexp.studies.plugins import find, is_own
 from safexp.studies.stats import mean_and_deviation, upper_bound
-from safexp.studies.sweep import sweep
 
 EPOCH_STEPS = 10_000
 NUM_ENVS = 50
@@ -212,8 +211,7 @@ def main(
     if not study.resume:
         for config in configs:
             run_folder.refuse_existing(config.folder)
-    with Watch(configs) as watch:
-        outcomes = sweep(configs, study.workers, study.ray, watch.tell)
+    outcomes = watched_sweep(configs, study.workers, study.ray)
     failed = {outcome.folder: outcome.problem for outcome in outcomes if outcome.problem}
     rows: list[dict[str, Any]] = []
     for (task, method), group in groups.items():
