@@ -77,6 +77,8 @@ def test_a_miss_moves_the_offset_up_and_anything_else_a_little_down():
     stop.note(driven(1.0, -1.0, True, False))
     assert (stop.misses, stop.failures) == (2 * N, N)
     assert stop.offset == 10.0  # half of the budget is the most
+    told = {"reset_judged": 3 * N, "reset_missed": 2 * N, "reset_failed": N, "reset_offset": 10.0}
+    assert stop.metrics() == told
 
 
 def test_what_an_episode_cuts_short_is_not_judged():

@@ -34,9 +34,9 @@ def encode_observations(space: spaces.Space[Any], observations: Observations) ->
     if batch.shape[1:] != space.shape:
         raise ValueError(f"observations have shape {batch.shape}, expected (n, {', '.join(map(str, space.shape))}).")
     states = batch.reshape(len(batch), -1)
-    bad = ~np.isfinite(states).all(axis=1)
-    if bad.any():
-        index = int(np.flatnonzero(bad)[0])
+    finite = np.isfinite(states)
+    if not finite.all():
+        index = int(np.flatnonzero(~finite.all(axis=1))[0])
         raise ValueError(
             f"observation {index} of the batch holds a NaN or an infinity: {states[index]}; "
             "a state that cannot be read cannot be certified: mend the environment or its sensors."
@@ -53,7 +53,8 @@ def encode_actions(space: spaces.Space[Any], actions: NDArray[Any]) -> Array:
     batch = np.asarray(actions, dtype=space.dtype)
     if batch.shape[1:] != space.shape:
         raise ValueError(f"actions have shape {batch.shape}, expected (n, {', '.join(map(str, space.shape))}).")
-    return np.clip(batch, space.low, space.high).reshape(len(batch), -1).astype(np.float64)
+    # np.clip, at half its price for few numbers.
+    return np.minimum(np.maximum(batch, space.low), space.high).reshape(len(batch), -1).astype(np.float64)
 
 
 def fits(space: spaces.Space[Any], value: Any) -> bool:

@@ -146,6 +146,11 @@ class LearnedReset(Stop):
         if self._buffer.size() > self.learner.batch_size:
             self.learner.train(self.gradient_steps, self.learner.batch_size)
 
+    def metrics(self) -> dict[str, float]:
+        """How many takeovers were judged, cost more than was certified, or were stopped all the same; the offset."""
+        counts = {"judged": self.takeovers, "missed": self.misses, "failed": self.failures}
+        return {f"reset_{name}": count for name, count in counts.items()} | {"reset_offset": self.offset}
+
     def _store(self) -> None:
         """Keep the steps of an epoch that were near a cost in time, and as many of the others.
 

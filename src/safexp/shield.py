@@ -27,7 +27,7 @@ from safexp.candidates import Flags, Outlook, SafeAction, candidate_actions, una
 from safexp.encoding import check_action_space, encode_actions, encode_observations
 from safexp.logs import Log, encode_log, read_log
 from safexp.quantifiers.base import Quantifier
-from safexp.signals import Array, Observations, as_batch, batch_size, take
+from safexp.signals import Array, Observations, as_batch, batch_size
 
 LEARNED = "quantifier."
 """What the names of a quantifier's arrays begin with in a file."""
@@ -219,23 +219,23 @@ class Shield:
                 is unsafe: the best safe one replaces it. Without them it is the one with the smallest bound.
             last_safe: the last safe actions (n, ...), rows of NaN for none
         """
-        limits = self._limits(observations, thresholds)
+        states, limits = self._question(observations, thresholds)
         proposals = encode_actions(self.action_space, actions)
         if len(proposals) != len(limits):
             raise ValueError(f"{len(proposals)} actions for {len(limits)} states: give one for each.")
         if isinstance(self.action_space, spaces.Discrete):
-            outlook = outlook or self.outlook(observations, thresholds)
+            outlook = outlook or self._outlook(observations, states, limits)
             rows, chosen = np.arange(len(limits)), proposals.argmax(axis=1)
             bounds, safe = outlook.upper_bounds[rows, chosen], outlook.safe[rows, chosen]
         else:
-            bounds = self._bounds(observations, proposals[:, None], limits)[0][:, 0]
+            bounds = self._bounds(states, proposals[:, None], limits)[0][:, 0]
             safe = (bounds <= limits).all(axis=1) & np.isfinite(proposals).all(axis=1)
         intervened = stopped = np.zeros(len(limits), dtype=bool)
         if not safe.all():
             if outlook is None:
-                outlook = self.outlook(observations, thresholds, last_safe)
+                outlook = self._outlook(observations, states, limits, last_safe)
             else:
-                self._complete(outlook, observations, limits, ~safe)
+                self._complete(outlook, states, limits, ~safe)
             viable = outlook.viable
             intervened, stopped = ~safe & viable, ~safe & ~viable
             if intervened.any():
@@ -249,10 +249,7 @@ class Shield:
         self, observations: Observations, thresholds: ArrayLike, last_safe: NDArray[Any] | None = None
     ) -> Outlook:
         """What n states offer under these thresholds, in one call of the quantifier or none."""
-        limits = self._limits(observations, thresholds)
-        offers = self._before_asking(observations, limits, last_safe)
-        self._complete(offers, observations, limits, ~offers.whole)
-        return offers
+        return self._outlook(observations, *self._question(observations, thresholds), last_safe)
 
     def glance(
         self, observations: Observations, thresholds: ArrayLike, last_safe: NDArray[Any] | None = None
@@ -264,20 +261,26 @@ class Shield:
         """
         if isinstance(self.action_space, spaces.Discrete):
             return self.outlook(observations, thresholds)
-        limits = self._limits(observations, thresholds)
+        states, limits = self._question(observations, thresholds)
         offers = self._before_asking(observations, limits, last_safe)
         open_rows = ~offers.viable
         if open_rows.any():
-            self._learn(offers, observations, limits, open_rows, np.array([0, len(self._fixed)]))
-            self._complete(offers, observations, limits, ~offers.viable)
+            self._learn(offers, states, limits, open_rows, np.array([0, len(self._fixed)]))
+            self._complete(offers, states, limits, ~offers.viable)
         return offers
 
     def certified(self, observation: Any, actions: NDArray[Any], threshold: float | ArrayLike) -> Flags:
         """Which of these actions (m, ...) are safe in one state, in one call of the quantifier or none."""
-        batch = as_batch(observation)
-        limits = self._limits(batch, np.asarray(threshold)[None])
-        bounds, _ = self._bounds(batch, encode_actions(self.action_space, actions)[None], limits)
+        state, limits = self._question(as_batch(observation), np.asarray(threshold)[None])
+        bounds, _ = self._bounds(state, encode_actions(self.action_space, actions)[None], limits)
         return np.asarray((bounds[0] <= limits).all(axis=1))
+
+    def _outlook(
+        self, observations: Observations, states: Array, limits: Array, last_safe: NDArray[Any] | None = None
+    ) -> Outlook:
+        offers = self._before_asking(observations, limits, last_safe)
+        self._complete(offers, states, limits, ~offers.whole)
+        return offers
 
     def _before_asking(self, observations: Observations, limits: Array, last_safe: NDArray[Any] | None) -> Outlook:
         n, num_costs = limits.shape
@@ -290,20 +293,18 @@ class Shield:
         extra = [last] if vouched is None else [last, vouched]
         return unasked(with_extra(self._fixed, n, extra), num_costs, vouched)
 
-    def _complete(self, offers: Outlook, observations: Observations, limits: Array, rows: Flags) -> None:
+    def _complete(self, offers: Outlook, states: Array, limits: Array, rows: Flags) -> None:
         """Ask about all candidates of these states, where that was not done before."""
         rows = rows & ~offers.whole
         if rows.any():
-            self._learn(offers, observations, limits, rows)
+            self._learn(offers, states, limits, rows)
             offers.whole[rows] = True
 
-    def _learn(
-        self, offers: Outlook, observations: Observations, limits: Array, rows: Flags, columns: Any = None
-    ) -> None:
+    def _learn(self, offers: Outlook, states: Array, limits: Array, rows: Flags, columns: Any = None) -> None:
         """Ask some states about some candidates or all; what is already known to be safe stays so, with its bound."""
         some: Any = slice(None) if rows.all() else np.flatnonzero(rows)  # a slice copies nothing
         at = (some, slice(None)) if columns is None else np.ix_(np.flatnonzero(rows), columns)
-        bounds, widths = self._bounds(take(observations, some), offers.candidates[at], limits[some])
+        bounds, widths = self._bounds(states[some], offers.candidates[at], limits[some])
         known = offers.safe[at]
         offers.upper_bounds[at] = np.where(known[..., None], offers.upper_bounds[at], bounds)
         offers.safe[at] = known | (bounds <= limits[some, None]).all(axis=2)
@@ -320,15 +321,15 @@ class Shield:
         distance = np.linalg.norm((outlook.candidates - proposals[:, None]) / span, axis=2)
         return np.where(np.isnan(distance), largest_bound, distance)
 
-    def _bounds(self, observations: Observations, candidates: Array, limits: Array) -> tuple[Array, Array]:
+    def _bounds(self, states: Array, candidates: Array, limits: Array) -> tuple[Array, Array]:
         """Upper bounds and widths (n, m, K) of the candidates' costs (n, m, da).
 
         Where the thresholds allow everything the quantifier is not asked: bound 1, width infinite.
         """
-        states = encode_observations(self.observation_space, observations)
-        demanding = (limits < 1.0).any(axis=1)
-        if demanding.all():
+        below = limits < 1.0
+        if below.all():
             return self._ask(states, candidates, limits.shape[1])
+        demanding = below.any(axis=1)
         shape = (*candidates.shape[:2], limits.shape[1])
         bounds, widths = np.ones(shape), np.full(shape, np.inf)
         if demanding.any():
@@ -347,14 +348,14 @@ class Shield:
         level = logging.WARNING if self.failures == 1 else logging.DEBUG
         log.log(level, "%s certified nothing: %s", type(self.quantifier).__name__, reason)
 
-    def _limits(self, observations: Observations, thresholds: ArrayLike) -> Array:
-        """The thresholds as (n, K)."""
+    def _question(self, observations: Observations, thresholds: ArrayLike) -> tuple[Array, Array]:
+        """The states (n, ds) and thresholds (n, K) as numbers; raises `ValueError` where they are not."""
         n, limits = batch_size(observations), np.asarray(thresholds, dtype=np.float64)
         if limits.ndim not in (1, 2) or len(limits) != n:
             raise ValueError(f"thresholds have shape {limits.shape}, expected ({n},) or, for K costs, ({n}, K).")
         if np.isnan(limits).any():
             raise ValueError(f"a threshold is NaN: {limits}; without one nothing can be certified.")
-        return limits.reshape(n, -1)
+        return encode_observations(self.observation_space, observations), limits.reshape(n, -1)
 
     def _decode(self, encoded: Array) -> NDArray[Any]:
         if isinstance(self.action_space, spaces.Discrete):

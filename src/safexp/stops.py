@@ -79,6 +79,10 @@ class Stop(ABC):
     def learn(self) -> None:  # noqa: B027
         """An epoch is over."""
 
+    def metrics(self) -> dict[str, float]:
+        """What it tells of itself at the end of an epoch, by name."""
+        return {}
+
     def state(self) -> dict[str, NDArray[Any]]:
         """What it learned, for a file."""
         return {}

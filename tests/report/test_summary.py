@@ -6,6 +6,7 @@ import pytest
 from safexp.report.groups import group_runs
 from safexp.report.summary import (
     interval_text,
+    interventions_text,
     labels,
     number,
     percent,
@@ -28,6 +29,15 @@ def test_the_numbers_of_a_run(make_run: MakeRun) -> None:
     assert summary.final_stops == 0.0, "the stops were before the last hundred episodes"
     assert (summary.stops, summary.interventions, summary.steps) == (20, 240, 6000)
     assert summary.steps_per_second == 1234.5
+
+
+def test_steps_that_another_controller_drove_are_told_beside_interventions(make_run: MakeRun) -> None:
+    run = make_run("a")
+    assert interventions_text(summarise(run)) == "240"
+    driven = replace(run, episodes=[episode._replace(takeovers=3) for episode in run.episodes])
+    assert interventions_text(summarise(driven)) == "240\n(+ 360 steps taken over)"
+    (group,) = group_runs([driven, make_run("b", seed=1)])
+    assert interventions_text(summarise_group(group)) == "480\n(+ 360 steps taken over)"
 
 
 def test_a_violation_in_an_episode_that_had_not_ended_counts(make_run: MakeRun) -> None:

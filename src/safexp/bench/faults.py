@@ -30,5 +30,6 @@ def measure(inputs: int = 10_000, kill: int = 200) -> list[dict[str, Any]]:
             names = pool.submit(fuzz.prepare, folder).result()
             rows = [pool.submit(fuzz.fuzz, folder, name, inputs, SEED).result() for name in names]
         rows.append(kills.kill_training(folder, kill, SEED))
+        rows.append(kills.kill_sweep(folder, max(kill // 4, 1), SEED))
         rows.append(kills.kill_report(folder, max(kill // 10, 1), SEED))
     return rows

@@ -11,6 +11,9 @@ import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -65,33 +68,43 @@ class Tally:
 
 def kill_training(folder: Path, kills: int, seed: int) -> dict[str, Any]:
     """Kill training so many times; see the module."""
-    rng, tally = np.random.default_rng(seed), Tally("killed training")
-    whole = folder / "whole"
     _end(_start(["tasks"], folder / "tasks.txt"))  # from now on everything is imported
+    return _kill_runs("training", lambda out: [*train_words(out), "--resume"], folder, kills, seed)
+
+
+def kill_sweep(folder: Path, kills: int, seed: int) -> dict[str, Any]:
+    """Kill a sweep of two runs, or one of its workers, so many times; see the module."""
+    return _kill_runs("sweep", sweep_words, folder, kills, seed)
+
+
+def _kill_runs(what: str, words: Callable[[Path], list[str]], folder: Path, kills: int, seed: int) -> dict[str, Any]:
+    rng, tally, server = np.random.default_rng(seed), Tally(f"killed {what}"), _server()
+    whole = folder / what
     began = time.monotonic()
-    _end(_start(train_words(whole), folder / "whole.txt"))
+    _end(_start(words(whole), folder / f"{what}.txt"))
     took = time.monotonic() - began
-    expected = {name: (whole / name).read_bytes() for name in KEPT}
+    expected = _kept(whole)
     number = 0
     while tally.kills < kills:
         number += 1
-        out, said = folder / f"run{number}", folder / f"run{number}.txt"
+        out, said = folder / f"{what}{number}", folder / f"{what}{number}.txt"
         for attempt in range(ATTEMPTS + 1):
-            process = _start([*train_words(out), "--resume"], said)
+            process = _start(words(out), said)
             if attempt < ATTEMPTS and tally.kills < kills:
-                _kill(process, took * rng.random(), rng, tally)
+                process.join(took * rng.random())
+                _kill(process, _others(server, process), rng, tally)
             code = _end(process)
             tally.check(code <= 0 or code > 128, f"exit code {code}")
-            _check_folder(out, expected, tally)
+            tally.check(_deserted(server), "a process was left behind")
+            _check_folders(out, expected, tally)
             if code == 0:
                 break
         else:
-            tally.check(False, "a run did not finish")
+            tally.check(False, f"a {what} did not finish")
             break
         tally.finished += 1
-        for name, content in expected.items():
-            tally.check((out / name).read_bytes() == content, f"{name} differs from that of a run nobody touched")
-        left = sorted(path.name for path in out.glob(".*") if path.name != run_folder.LOCK)
+        tally.check(_kept(out) == expected, "files differ from those of a run nobody touched")
+        left = sorted(path.name for path in out.rglob(".*") if path.name != run_folder.LOCK)
         tally.check(not left, f"left behind: {left}")
         tally.check("Traceback" not in said.read_text(), "a traceback was shown")
         steps, unsafe = unsafe_steps(_testimony(out), LIMIT)
@@ -103,7 +116,7 @@ def kill_training(folder: Path, kills: int, seed: int) -> dict[str, Any]:
 def kill_report(folder: Path, kills: int, seed: int) -> dict[str, Any]:
     """Kill `safexp report` so many times: its page is the old one or the new one, and whole."""
     rng, tally = np.random.default_rng(seed), Tally("killed report")
-    run, page, said = folder / "whole", folder / "report.html", folder / "report.txt"
+    run, page, said = folder / "training", folder / "report.html", folder / "report.txt"
     began = time.monotonic()
     _end(_start(["report", str(run), "--out", str(page)], said))
     took, whole = time.monotonic() - began, page.read_bytes()
@@ -111,7 +124,8 @@ def kill_report(folder: Path, kills: int, seed: int) -> dict[str, Any]:
         old = rng.random() < 0.5
         page.write_bytes(b"old") if old else page.unlink(missing_ok=True)
         process = _start(["report", str(run), "--out", str(page)], said)
-        _kill(process, took * rng.random(), rng, tally)
+        process.join(took * rng.random())
+        _kill(process, [], rng, tally)
         tally.finished += _end(process) == 0
         found = page.read_bytes() if page.exists() else b""
         tally.check(found == whole or found == (b"old" if old else b""), "the page is neither the old one nor the new")
@@ -121,9 +135,18 @@ def kill_report(folder: Path, kills: int, seed: int) -> dict[str, Any]:
 
 def train_words(out: Path) -> list[str]:
     """A short run of the witnessed task that checkpoints every epoch."""
+    return ["train", *_settings(out)]
+
+
+def sweep_words(out: Path) -> list[str]:
+    """Two such runs side by side."""
+    return ["sweep", *_settings(out), "--seeds", "2", "--workers", "2"]
+
+
+def _settings(out: Path) -> list[str]:
     learner = {"n_steps": 32, "batch_size": 64, "n_epochs": 1, "policy_kwargs": {"net_arch": [8]}}
     return [
-        *("train", "--task", TASK, "--task-options", json.dumps({"testimony": str(_testimony(out))})),
+        *("--task", TASK, "--task-options", json.dumps({"testimony": str(_testimony(out))})),
         *("--budget", str(LIMIT), "--learner-options", json.dumps(learner), "--num-envs", "4", "--steps", "512"),
         *("--out", str(out)),
     ]
@@ -133,17 +156,20 @@ def _testimony(out: Path) -> Path:
     return out.with_suffix(".testimony")
 
 
-def _check_folder(out: Path, expected: dict[str, bytes], tally: Tally) -> None:
+def _kept(out: Path) -> dict[Path, bytes]:
+    """What the runs of a folder have recorded, by file."""
+    return {path.relative_to(out): path.read_bytes() for name in KEPT for path in out.rglob(name)}
+
+
+def _check_folders(out: Path, expected: dict[Path, bytes], tally: Tally) -> None:
     """What is on disk must be readable, and the beginning of what should come."""
-    if not (out / run_folder.CONFIG).exists():
-        return
-    try:
-        run_folder.read(out)
-    except run_folder.RunFolderError as error:
-        tally.check(False, f"the folder cannot be read: {error}")
-    for name, content in expected.items():
-        found = (out / name).read_bytes() if (out / name).exists() else b""
-        tally.check(content.startswith(found), f"{name} is no beginning of what it should become")
+    for config in out.rglob(run_folder.CONFIG):
+        try:
+            run_folder.read(config.parent)
+        except run_folder.RunFolderError as error:
+            tally.check(False, f"the folder cannot be read: {error}")
+    for path, found in _kept(out).items():
+        tally.check(expected[path].startswith(found), f"{path.name} is no beginning of what it should become")
 
 
 def _start(words: list[str], said: Path) -> BaseProcess:
@@ -179,16 +205,43 @@ def _command(words: list[str], said: Path, ready: Any) -> None:
         os._exit(code)
 
 
-def _kill(process: BaseProcess, seconds: float, rng: np.random.Generator, tally: Tally) -> None:
-    """Send one of the signals after a while, unless the process has ended by then; its exit code must say which."""
-    process.join(seconds)
-    if process.exitcode is None and process.pid is not None:
-        chosen = SIGNALS[int(rng.integers(len(SIGNALS)))]
-        os.kill(process.pid, chosen)
-        tally.kills += 1
-        code = _end(process)
-        expected = -chosen if chosen == signal.SIGKILL else 128 + chosen
-        tally.check(code in (0, expected), f"exit code {code} after {chosen.name}")  # 0: it was about to end
+def _kill(process: BaseProcess, workers: list[int], rng: np.random.Generator, tally: Tally) -> None:
+    """Send a command one of the signals, unless it has ended by then; its exit code must say which.
+
+    Every second time one of its workers is killed instead, if it has any: the command must make that good.
+    """
+    if process.exitcode is not None or process.pid is None:
+        return
+    tally.kills += 1
+    if workers and rng.random() < 0.5:
+        with suppress(ProcessLookupError):  # it has just ended
+            os.kill(int(rng.choice(workers)), signal.SIGKILL)
+        return
+    chosen = SIGNALS[int(rng.integers(len(SIGNALS)))]
+    os.kill(process.pid, chosen)
+    code = _end(process)
+    expected = -chosen if chosen == signal.SIGKILL else 128 + chosen
+    tally.check(code in (0, expected), f"exit code {code} after {chosen.name}")  # 0: it was about to end
+
+
+def _server() -> int:
+    """The process that all others are forked from."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("forkserver")) as pool:
+        return pool.submit(os.getppid).result()
+
+
+def _others(server: int, process: BaseProcess | None = None) -> list[int]:
+    """What the server has forked and is still there, but for this process."""
+    children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+    return [int(child) for child in children if process is None or int(child) != process.pid]
+
+
+def _deserted(server: int) -> bool:
+    """Whether nothing is left of a command, which workers may take a moment to notice."""
+    until = time.monotonic() + 10
+    while _others(server) and time.monotonic() < until:
+        time.sleep(0.01)
+    return not _others(server)
 
 
 def _end(process: BaseProcess) -> int:

@@ -168,10 +168,10 @@ def train(
             layers[-1].kernel.log_variance.detach().clamp_(min=math.log(size))
             for root in roots:
                 root.detach().tril_() if root.ndim == 3 else root.detach().clamp_(min=1e-4)
-            solved = [_solve(layer) for layer in layers]
         if step == steps or (old is None and step % ROUND == 0):
             hidden, log_noise = _refine(layers, x, y, log_noise, size, rng)
-            solved[-1] = _solve(layers[-1])
+        if whole and step < steps:  # the rounds of a young model end with such a step
+            solved = [_solve(layer) for layer in layers]
     return DeepModel(shift, scale, tuple(_to_model(layer) for layer in layers), log_noise.double().numpy()), hidden
 
 

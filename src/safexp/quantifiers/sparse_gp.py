@@ -201,6 +201,7 @@ class _Fitted:
         weights = solve_triangular(root, np.column_stack([half, model.mean]), lower=True, trans="T")
         self.model = model
         self._weights = np.exp(model.log_variance) * weights
+        self._of_pairs = _Factor(model, inducing, slice(None))
         self._of_states = _Factor(model, inducing, slice(None, split))
         self._of_actions = _Factor(model, inducing, slice(split, None))
         self._variance, self._noise = float(np.exp(model.log_variance)), float(np.exp(model.log_noise))
@@ -209,16 +210,17 @@ class _Fitted:
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
         """Mean without the prior's, and variance of an observation, (n, m)."""
         n, m, _ = actions.shape
-        correlation = self._at_actions(actions) * self._of_states(states)[:, None]
-        projected = correlation.reshape(n * m, -1) @ self._weights
+        if m == 1:  # a lone proposal needs no factors, and must not displace the candidates that are remembered
+            correlation = self._of_pairs(np.concatenate([states, actions[:, 0]], axis=1))
+        else:
+            correlation = (self._at_actions(actions) * self._of_states(states)[:, None]).reshape(n * m, -1)
+        projected = correlation @ self._weights
         explained = np.einsum("nm,nm->n", projected[:, :-1], projected[:, :-1])
         variance = np.maximum(self._variance - explained, 0.0) + self._noise
         return projected[:, -1].reshape(n, m), variance.reshape(n, m)
 
     def _at_actions(self, actions: Array) -> Array:
         """The kernel's factor of these actions: (n, m, M), or (1, m, M) where all states share them."""
-        if actions.shape[1] == 1:  # a lone proposal must not displace the candidates
-            return self._of_actions(actions[:, 0])[:, None]
         shared = (actions == actions[:1]).all(axis=(0, 2))
         common = actions[0, shared]
         remembered = self._remembered  # read once: another thread may replace it

@@ -44,8 +44,9 @@ def cost_interval(target: Target, mean: Array, width: Array) -> tuple[Array, Arr
     """
     if target == "cost":
         return mean, width
-    unsure = np.where((mean > width) | (mean < -width), 0.0, 0.5)
-    unsure[np.isnan(mean) | np.isnan(width)] = np.nan
+    unsure = np.where(np.abs(mean) > width, 0.0, 0.5)
+    if (unknown := np.isnan(mean + width)).any():
+        unsure[unknown] = np.nan
     return np.where(mean < -width, 1.0, unsure), unsure
 
 

@@ -46,6 +46,7 @@ class Summary:
     final_stops: float | None
     stops: int
     interventions: int
+    takeovers: int
     steps: int
     steps_per_second: float | None
     coverage: Coverage
@@ -78,6 +79,7 @@ class GroupSummary:
     final_stops: float | None
     stops: int
     interventions: int
+    takeovers: int
     steps_per_second: float | None
     coverage: Coverage
 
@@ -96,6 +98,7 @@ def summarise(run: Run) -> Summary:
         final_stops=final_stops(run),
         stops=sum(episode.stopped for episode in run.episodes),
         interventions=sum(episode.interventions for episode in run.episodes),
+        takeovers=sum(episode.takeovers for episode in run.episodes),
         steps=int(run.metrics[-1]["steps"]) if run.metrics else 0,
         steps_per_second=run.timing.get("steps_per_second"),
         coverage=total(coverages(run)),
@@ -139,6 +142,7 @@ def summarise_group(group: Group, reference: Group | None = None) -> GroupSummar
         final_stops=_mean([share for run in group.trained if (share := final_stops(run)) is not None]),
         stops=sum(run.stops for run in each),
         interventions=sum(run.interventions for run in each),
+        takeovers=sum(run.takeovers for run in each),
         steps_per_second=_mean([run.steps_per_second for run in each if run.steps_per_second is not None]),
         coverage=total([run.coverage for run in each]),
     )
@@ -204,6 +208,12 @@ def interval_text(summary: Summary | GroupSummary) -> str:
     """The interval of the violation rate, with as many digits as a rate near 0 or 1 needs."""
     low, high = summary.interval
     return f"{100 * low:.3g} to {100 * high:.3g} %" if summary.episodes else "-"
+
+
+def interventions_text(summary: Summary | GroupSummary) -> str:
+    """How many steps were not the learner's: actions that were replaced, and steps that another controller drove."""
+    driven = f"\n(+ {summary.takeovers:,} steps taken over)" if summary.takeovers else ""
+    return f"{summary.interventions:,}{driven}"
 
 
 def _returns(group: Group) -> list[float]:

@@ -14,7 +14,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from safexp.report.summary import WINDOW, interval_text, labels, number, percent, summarise
+from safexp.report.summary import WINDOW, interval_text, interventions_text, labels, number, percent, summarise
 from safexp.studies.folder import Run
 
 
@@ -81,7 +81,7 @@ def print_summary(runs: Sequence[Run], console: Console | None = None) -> None:
             f"{summary.episodes:,}",
             interval_text(summary),
             percent(summary.final_stops),
-            f"{summary.interventions:,}",
+            interventions_text(summary),
         )
     console = console or plain_console()
     console.print(table)

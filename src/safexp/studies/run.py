@@ -180,6 +180,7 @@ class EpochWriter(BaseCallback):
         line = epoch_metrics(self.agent.epochs, recorder, written.episodes)
         if isinstance(self.agent, MASE):
             line |= coverage_metrics(self.agent.coverage[written.covered :], self.agent.quantifier.delta)
+            line |= self.agent.guard.stop.metrics()
             written.covered = len(self.agent.coverage)
         run_folder.append_episodes(self.folder, recorder.episodes[written.episodes :])
         run_folder.append_metrics(self.folder, line)
