@@ -167,7 +167,9 @@ def tasks(
 
 
 def bench(
-    what: Annotated[Literal["tasks", "learners", "quantifiers", "shield", "faults", "soak"], tyro.conf.Positional],
+    what: Annotated[
+        Literal["tasks", "learners", "quantifiers", "coverage", "shield", "faults", "soak"], tyro.conf.Positional
+    ],
     /,
     decisions: int | None = None,
     inputs: int | None = None,
@@ -181,6 +183,7 @@ def bench(
         what: `tasks`: steps per second of the Goal tasks beside the bare physics of the same model; `learners`: TRPO's
             policy step beside sb3-contrib's, the critics' schedules, and steps per second of whole training;
             `quantifiers`: microseconds of an answer, beside gpytorch's, of a refit, and of a shield's decision;
+            `coverage`: how often they miss on fresh episodes, as they are and calibrated;
             `shield`: the latency of a deployed shield and its memory, in absolute numbers; `faults`: files damaged
             and runs killed; `soak`: training on and on while everything around it fails.
         decisions: how many decisions of the shield are measured, a million if not given.
