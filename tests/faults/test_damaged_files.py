@@ -159,6 +159,7 @@ def test_an_array_that_says_it_is_larger_than_it_is_is_refused(tmp_path):
         ("config.json", "[" * 100_000, "config.json is not JSON"),
         ("metrics.jsonl", '{"steps": NaN, "violations": 0}\n', "line 1 of metrics.jsonl is damaged .*NaN is no JSON"),
         ("metrics.jsonl", '{"steps": 1, "violations": 0, "stops": "x"}\n', "line 1 of metrics.jsonl is damaged"),
+        ("metrics.jsonl", f'{{"steps": {10**30}, "violations": 0}}\n', "steps is 1e[+]30, too large for a whole"),
         ("metrics.jsonl", "[" * 100_000 + "\n", "line 1 of metrics.jsonl is damaged"),
         ("timing.json", '{"steps_per_second": 1e999}', "timing.json is damaged"),
         ("trajectories.json", '{"early": [{"episode": 1e999}], "late": []}', "trajectories.json is damaged"),
@@ -176,6 +177,14 @@ def test_an_episode_without_end_is_named(tmp_path):
     with (tmp_path / "episodes.csv").open("a") as file:
         file.write("0,inf,1,0,0,0,0,0,0,0\n")
     with pytest.raises(run_folder.RunFolderError, match=r"line 2 of episodes.csv is damaged"):
+        run_folder.read(tmp_path)
+
+
+def test_a_count_beyond_all_counting_is_named(tmp_path):
+    run_folder.begin(tmp_path, RunConfig().settled(), "")
+    with (tmp_path / "episodes.csv").open("a") as file:
+        file.write("0,1e30,1,0,0,0,0,0,0,0,0\n")
+    with pytest.raises(run_folder.RunFolderError, match=r"line 2 of episodes.csv is damaged .*end_step is 1e[+]30"):
         run_folder.read(tmp_path)
 
 

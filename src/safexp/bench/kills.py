@@ -120,7 +120,7 @@ def kill_report(folder: Path, kills: int, seed: int) -> dict[str, Any]:
     began = time.monotonic()
     _end(_start(["report", str(run), "--out", str(page)], said))
     took, whole = time.monotonic() - began, page.read_bytes()
-    for _ in range(kills):
+    while tally.kills < kills:
         old = rng.random() < 0.5
         page.write_bytes(b"old") if old else page.unlink(missing_ok=True)
         process = _start(["report", str(run), "--out", str(page)], said)

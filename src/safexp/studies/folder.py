@@ -37,6 +37,9 @@ CHECKPOINT, LOCK = "checkpoint.safexp", ".lock"
 COLUMNS = tuple("return" if name == "true_return" else name for name in Episode._fields)
 """The header of episodes.csv, whose flags are 0 or 1, so that any tool can add them up."""
 
+LARGEST_COUNT = 2**63 - 1
+"""Of steps or episodes: a whole number that every table and figure can hold."""
+
 
 class RunFolderError(ValueError):
     """A run folder that cannot be made or read, and why."""
@@ -188,6 +191,14 @@ def _check_numbers(values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if value is not None and (isinstance(value, bool) or not math.isfinite(value)):
             raise ValueError(f"{name} is {value!r}")
+    _check_counts(values)
+
+
+def _check_counts(values: Mapping[str, Any]) -> None:
+    """Raise where one of these is a whole number beyond what can be counted to."""
+    for name, value in values.items():
+        if isinstance(value, int) and abs(value) > LARGEST_COUNT:
+            raise ValueError(f"{name} is {float(value):g}, too large for a whole number")
 
 
 def _read_timing(path: Path) -> dict[str, Any]:
@@ -242,6 +253,7 @@ def read_episodes(path: Path) -> list[Episode]:
     for number, row in enumerate(rows, start=2):
         try:
             values = [kind(float(text)) for kind, text in zip(list(kinds)[: len(header)], row, strict=True)]
+            _check_counts(dict(zip(header, values, strict=True)))
         except (ValueError, OverflowError) as error:
             raise ValueError(f"line {number} of {path.name} is damaged ({error})") from error
         episodes.append(Episode(*values))
