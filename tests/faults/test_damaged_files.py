@@ -160,6 +160,7 @@ def test_an_array_that_says_it_is_larger_than_it_is_is_refused(tmp_path):
         ("metrics.jsonl", '{"steps": NaN, "violations": 0}\n', "line 1 of metrics.jsonl is damaged .*NaN is no JSON"),
         ("metrics.jsonl", '{"steps": 1, "violations": 0, "stops": "x"}\n', "line 1 of metrics.jsonl is damaged"),
         ("metrics.jsonl", f'{{"steps": {10**30}, "violations": 0}}\n', "steps is 1e[+]30, too large for a whole"),
+        ("metrics.jsonl", '{"steps": 1e30, "violations": 0}\n', "steps is 1e[+]30, too large for a whole"),
         ("metrics.jsonl", "[" * 100_000 + "\n", "line 1 of metrics.jsonl is damaged"),
         ("timing.json", '{"steps_per_second": 1e999}', "timing.json is damaged"),
         ("trajectories.json", '{"early": [{"episode": 1e999}], "late": []}', "trajectories.json is damaged"),

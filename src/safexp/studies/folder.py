@@ -229,9 +229,11 @@ def _read_metrics(path: Path) -> list[Mapping[str, Any]]:
         try:
             lines.append(line := _parse(text))
             _check_numbers(dict(line))
-            int(line["steps"]), int(line["violations"])
+            counted = ["steps", "violations"]
             if "coverage_rows" in line:
-                float(line["delta"]), *(int(line[f"coverage_{name}"]) for name in Coverage._fields)
+                float(line["delta"])
+                counted += [f"coverage_{name}" for name in Coverage._fields]
+            _check_counts({name: int(line[name]) for name in counted})
         except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValueError(f"line {number} of {path.name} is damaged ({type(error).__name__}: {error})") from error
     return lines
