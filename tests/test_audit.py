@@ -48,7 +48,7 @@ def test_the_risk_is_that_of_the_episodes(found, trained):
     assert not dataclasses.replace(found, max_risk=0.05).passed
     bare = audit(trained / "mase", EPISODES, FIRST, shielded=False)
     assert not bare.shielded
-    assert bare.stops == bare.interventions == 0
+    assert bare.stops == bare.interventions == bare.takeovers == 0
     assert bare.risk.violations > 0
     assert bare.risk.two_sided[0] < bare.risk.violations / EPISODES < bare.risk.two_sided[1]
     assert bare.risk.lower <= bare.risk.violations / EPISODES <= bare.risk.upper

@@ -90,6 +90,7 @@ def audit(
             max_cost=max(episode.cost for episode in every),
             stops=sum(episode.stopped for episode in every),
             interventions=sum(episode.interventions for episode in every),
+            takeovers=sum(episode.takeovers for episode in every),
             worst=tuple(sorted(judged, key=_badness, reverse=True)[:WORST]),
             accuracy=seen.accuracy(),
             shift=seen.shift(),

@@ -87,6 +87,7 @@ class Audit:
     max_cost: float
     stops: int
     interventions: int
+    takeovers: int
     worst: tuple[Judged, ...]
     accuracy: Accuracy | None
     shift: InputShift | None

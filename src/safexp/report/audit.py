@@ -85,7 +85,7 @@ def numbers(found: Audit) -> dict[str, str]:
         "return": f"{found.mean_return:.4g} on average",
         "cost": f"{found.mean_cost:.4g} on average, at most {found.max_cost:.4g}",
         "stops": f"{found.stops:,} of {risk.episodes:,} episodes ({_percent(found.stops / risk.episodes)})",
-        "interventions": f"{found.interventions:,}",
+        "interventions": f"{found.interventions:,} actions replaced, {found.takeovers:,} steps taken over",
     }
     rows |= _accuracy(found) | _shift(found)
     late = found.latency
