@@ -83,6 +83,26 @@ def test_speed_is_measured(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     assert json.loads(capsys.readouterr().out) == few
 
 
+IMPATIENT = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Finder())
+import safexp_command
+sys.exit(safexp_command.main())
+"""
+
+
+def test_ctrl_c_before_anything_has_begun() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPATIENT], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted.\n")
+
+
 def test_ctrl_c_says_what_is_on_disk(tmp_path: Path) -> None:
     command = [Path(sys.executable).with_name("safexp"), "train", "--steps", "10000000", "--out", "a"]
     process = subprocess.Popen(

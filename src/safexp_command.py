@@ -1,0 +1,26 @@
+"""The command `safexp`, ready for Ctrl-C from its first moment: to import the package takes over half a second.
+
+Outside of the package, since whatever is inside is imported after it.
+"""
+
+import os
+import signal
+import sys
+from types import FrameType
+
+
+def main() -> int:
+    """Run the command that the words of the command line ask for."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:  # a command in the background may ignore it
+        signal.signal(signal.SIGINT, _leave)
+    from safexp.cli import main as run
+
+    signal.signal(signal.SIGINT, before)
+    return run()
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """End at once, since nothing has begun; an exception might be swallowed by what is being imported."""
+    print("interrupted.", file=sys.stderr, flush=True)
+    os._exit(128 + number)
