@@ -16,7 +16,7 @@ from gpytorch.variational import (
 
 from safexp.quantifiers import deep_model, learned
 from safexp.quantifiers.deep_model import DeepModel, LayerModel
-from safexp.quantifiers.sparse_gp import SparseModel
+from safexp.quantifiers.sparse_model import SparseModel
 
 
 class SparseReference(gpytorch.models.ApproximateGP):  # type: ignore[misc]

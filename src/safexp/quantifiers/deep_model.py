@@ -83,15 +83,18 @@ class Predictor:
         self._draws = [draws(num_samples, layer.weights.shape[1], seed, k) for k, layer in enumerate(model.layers[:-1])]
         self._noise = float(np.exp(model.log_noise))
 
-    def predict(self, pairs: Array) -> tuple[Array, Array]:
-        """Mean without the prior's, and variance of an observation, (n,), at pairs (n, d)."""
+    def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        """Mean without the prior's, and variance of an observation, (n, m)."""
+        n, m, _ = actions.shape
+        pairs = np.concatenate([np.repeat(states, m, axis=0), actions.reshape(n * m, -1)], axis=1)
         x = ((pairs - self.model.shift) / self.model.scale).astype(np.float32)
         samples = self._hidden(x, [draw[:, None] for draw in self._draws])
         mean, variance = (
             part.reshape(len(samples), len(x)).astype(np.float64)
             for part in self._output(samples.reshape(-1, samples.shape[2]))
         )
-        return mean.mean(axis=0), variance.mean(axis=0) + mean.var(axis=0) + self._noise
+        total = variance.mean(axis=0) + mean.var(axis=0) + self._noise
+        return mean.mean(axis=0).reshape(n, m), total.reshape(n, m)
 
 
 class HiddenLayers:

@@ -8,7 +8,7 @@ import numpy as np
 import torch as th
 
 from safexp.quantifiers.learned import JITTERS, standards
-from safexp.quantifiers.sparse_gp import SparseModel
+from safexp.quantifiers.sparse_model import SparseModel
 from safexp.quantifiers.variational import (
     Layer,
     Tensor,
