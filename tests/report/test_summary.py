@@ -35,9 +35,9 @@ def test_steps_that_another_controller_drove_are_told_beside_interventions(make_
     run = make_run("a")
     assert interventions_text(summarise(run)) == "240"
     driven = replace(run, episodes=[episode._replace(takeovers=3) for episode in run.episodes])
-    assert interventions_text(summarise(driven)) == "240\n(+ 360 steps taken over)"
+    assert interventions_text(summarise(driven)) == "240\n+ 360\ntaken over"
     (group,) = group_runs([driven, make_run("b", seed=1)])
-    assert interventions_text(summarise_group(group)) == "480\n(+ 360 steps taken over)"
+    assert interventions_text(summarise_group(group)) == "480\n+ 360\ntaken over"
 
 
 def test_a_violation_in_an_episode_that_had_not_ended_counts(make_run: MakeRun) -> None:

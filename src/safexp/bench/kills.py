@@ -231,7 +231,7 @@ def _server() -> int:
 
 
 def _others(server: int, process: BaseProcess | None = None) -> list[int]:
-    """What the server has forked and is still there, but for this process."""
+    """What the server has forked and is still there, but for this process; told by Linux."""
     children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
     return [int(child) for child in children if process is None or int(child) != process.pid]
 

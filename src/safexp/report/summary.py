@@ -212,7 +212,7 @@ def interval_text(summary: Summary | GroupSummary) -> str:
 
 def interventions_text(summary: Summary | GroupSummary) -> str:
     """How many steps were not the learner's: actions that were replaced, and steps that another controller drove."""
-    driven = f"\n(+ {summary.takeovers:,} steps taken over)" if summary.takeovers else ""
+    driven = f"\n+ {summary.takeovers:,}\ntaken over" if summary.takeovers else ""
     return f"{summary.interventions:,}{driven}"
 
 

@@ -81,7 +81,7 @@ def print_summary(runs: Sequence[Run], console: Console | None = None) -> None:
             f"{summary.episodes:,}",
             interval_text(summary),
             percent(summary.final_stops),
-            interventions_text(summary),
+            interventions_text(summary).replace("\n", " "),
         )
     console = console or plain_console()
     console.print(table)

@@ -55,7 +55,7 @@ SAC: MappingProxyType[str, Any] = MappingProxyType(
         "policy_kwargs": {"net_arch": [64, 64]},
     }
 )
-STEPS = MappingProxyType({"point": 280_000, "point-schedule": 280_000, "cheetah": 60_000})
+STEPS = MappingProxyType({"point": 280_000, "point-schedule": 280_000, "cheetah": 400_000})
 """Of TRPO, which takes many quick ones."""
 SAC_STEPS = 25_000
 
@@ -69,7 +69,7 @@ class InstantaneousStudy:
             at ½, and from step 50 on at 0.2; `cheetah` keeps HalfCheetah below its velocity limit.
         learners: what MASE is put around.
         seeds: of the runs.
-        steps: environment steps of a run; by default 280,000 of TRPO (60,000 on HalfCheetah) and 25,000 of SAC.
+        steps: environment steps of a run; by default 280,000 of TRPO (400,000 on HalfCheetah) and 25,000 of SAC.
         workers: how many runs at a time.
         out: where the run folders are; what is finished there is not done again, what was interrupted goes on.
     """
