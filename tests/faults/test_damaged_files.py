@@ -163,6 +163,7 @@ def test_an_array_that_says_it_is_larger_than_it_is_is_refused(tmp_path):
         ("metrics.jsonl", '{"steps": 1e30, "violations": 0}\n', "steps is 1e[+]30, too large for a whole"),
         ("metrics.jsonl", "[" * 100_000 + "\n", "line 1 of metrics.jsonl is damaged"),
         ("timing.json", '{"steps_per_second": 1e999}', "timing.json is damaged"),
+        ("timing.json", '{"seconds": 1, "steps": 1, "seconds_in": {"files": null}}', "timing.json is damaged"),
         ("trajectories.json", '{"early": [{"episode": 1e999}], "late": []}', "trajectories.json is damaged"),
     ],
 )

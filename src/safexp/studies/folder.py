@@ -205,10 +205,10 @@ def _read_timing(path: Path) -> dict[str, Any]:
     document = _read_json(path)
     try:
         _check_numbers({name: document.get(name) for name in ("seconds", "steps", "steps_per_second")})
-        if parts := dict(document.get("seconds_in", {})):
-            _check_numbers(parts)
-            float(document["seconds"]), int(document["steps"])
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        if parts := document.get("seconds_in"):
+            _check_numbers(dict(parts.items()))
+            float(document["seconds"]), int(document["steps"]), *map(float, parts.values())
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path.name} is damaged ({type(error).__name__}: {error})") from error
     return document
 
