@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 import torch as th
 
-from safexp.logs import Log, encode_log
+from safexp.logs import encode_log
 from safexp.quantifiers import Calibrated, DeepGP, FeatureRegression, SparseGP
 from safexp.quantifiers.base import Transitions
 from safexp.quantifiers.calibrated import rows_of
@@ -98,8 +98,7 @@ def random_episodes(task: str, driving: Driving, episodes: int, seed: int) -> Tr
 
     log = logged(envs, act, driving.steps, rng).log
     assert log.episodes is not None, "told by `logged`"
-    first = log.episodes < copies  # who arrives early starts again
-    return encode_log(Log(*(None if part is None else part[first] for part in log)), *spaces)  # type: ignore[arg-type]
+    return rows_of(encode_log(log, *spaces), log.episodes < copies)  # who arrives early starts again
 
 
 def judged(quantifier: Model, scale: float, data: Transitions) -> dict[str, Any]:
