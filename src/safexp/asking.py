@@ -21,8 +21,9 @@ def ask(
     """
     shape = (*actions.shape[:2], num_costs)
     try:
-        mean, width = (np.asarray(part, dtype=np.float64) for part in quantifier.predict(states, actions))
-        if mean.shape != width.shape or mean.shape not in {shape, shape[:2] if num_costs == 1 else shape}:
+        mean, width = quantifier.predict(states, actions)
+        mean, width = np.asarray(mean, dtype=np.float64), np.asarray(width, dtype=np.float64)
+        if mean.shape != width.shape or mean.shape not in (shape, shape[:2] if num_costs == 1 else shape):
             raise ValueError(f"mean and width have shapes {mean.shape} and {width.shape}, expected {shape}")
         mean, width = mean.reshape(shape), width.reshape(shape)
     except Exception as error:  # whatever went wrong, nothing was certified

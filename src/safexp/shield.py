@@ -57,6 +57,18 @@ class Decisions(NamedTuple):
     upper_bounds: Array
 
 
+class _Case(NamedTuple):
+    """n questions as numbers: states (n, ds), thresholds (n, K), proposals (n, da), and what is known of these."""
+
+    observations: Observations
+    states: Array
+    limits: Array
+    proposals: Array
+    bounds: Array
+    safe: Flags
+    outlook: Outlook | None
+
+
 class Shield:
     """Keeps the actions with `min(1, mean + width) ≤ threshold` and replaces a proposal outside them.
 
@@ -183,20 +195,15 @@ class Shield:
         preferences: Callable[[], Array] | None = None,
     ) -> Decision:
         """Whether `action` may be run in this state, and what to run instead."""
-        outcome = self.filter_batch(
-            as_batch(observation),
-            np.asarray(action)[None],
-            np.asarray(threshold)[None],
-            preferences=preferences,
-            last_safe=None if last_safe is None else np.asarray(last_safe)[None],
-        )
-        stopped, bound = bool(outcome.stopped[0]), outcome.upper_bounds[0]
-        return Decision(
-            None if stopped else outcome.actions[0],
-            bool(outcome.intervened[0]),
-            stopped,
-            float(bound) if np.ndim(bound) == 0 else bound,
-        )
+        limit = np.asarray(threshold)
+        case = self._case(as_batch(observation), np.asarray(action)[None], limit[None])
+        intervened = stopped = False
+        if not case.safe[0]:
+            last = None if last_safe is None else np.asarray(last_safe)[None]
+            case, replaced, stops = self._replaced(case, preferences, last)
+            intervened, stopped = bool(replaced[0]), bool(stops[0])
+        bound = case.bounds[0] if limit.ndim else float(case.bounds[0, 0])
+        return Decision(None if stopped else self._decode(case.proposals)[0], intervened, stopped, bound)
 
     def filter_batch(
         self,
@@ -219,31 +226,12 @@ class Shield:
                 is unsafe: the best safe one replaces it. Without them it is the one with the smallest bound.
             last_safe: the last safe actions (n, ...), rows of NaN for none
         """
-        states, limits = self._question(observations, thresholds)
-        proposals = encode_actions(self.action_space, actions)
-        if len(proposals) != len(limits):
-            raise ValueError(f"{len(proposals)} actions for {len(limits)} states: give one for each.")
-        if isinstance(self.action_space, spaces.Discrete):
-            outlook = outlook or self._outlook(observations, states, limits)
-            rows, chosen = np.arange(len(limits)), proposals.argmax(axis=1)
-            bounds, safe = outlook.upper_bounds[rows, chosen], outlook.safe[rows, chosen]
-        else:
-            bounds = self._bounds(states, proposals[:, None], limits)[0][:, 0]
-            safe = (bounds <= limits).all(axis=1) & np.isfinite(proposals).all(axis=1)
-        intervened = stopped = np.zeros(len(limits), dtype=bool)
-        if not safe.all():
-            if outlook is None:
-                outlook = self._outlook(observations, states, limits, last_safe)
-            else:
-                self._complete(outlook, states, limits, ~safe)
-            viable = outlook.viable
-            intervened, stopped = ~safe & viable, ~safe & ~viable
-            if intervened.any():
-                ranking = np.where(outlook.safe, self._ranking(outlook, proposals, preferences), np.inf)
-                rows, best = np.flatnonzero(intervened), ranking.argmin(axis=1)[intervened]
-                proposals, bounds = proposals.copy(), bounds.copy()
-                proposals[rows], bounds[rows] = outlook.candidates[rows, best], outlook.upper_bounds[rows, best]
-        return Decisions(self._decode(proposals), intervened, stopped, bounds.reshape(np.shape(thresholds)))
+        case = self._case(observations, actions, thresholds, outlook)
+        intervened = stopped = np.zeros(len(case.safe), dtype=bool)
+        if not case.safe.all():
+            case, intervened, stopped = self._replaced(case, preferences, last_safe)
+        bounds = case.bounds.reshape(np.shape(thresholds))
+        return Decisions(self._decode(case.proposals), intervened, stopped, bounds)
 
     def outlook(
         self, observations: Observations, thresholds: ArrayLike, last_safe: NDArray[Any] | None = None
@@ -274,6 +262,41 @@ class Shield:
         state, limits = self._question(as_batch(observation), np.asarray(threshold)[None])
         bounds, _ = self._bounds(state, encode_actions(self.action_space, actions)[None], limits)
         return np.asarray((bounds[0] <= limits).all(axis=1))
+
+    def _case(
+        self, observations: Observations, actions: NDArray[Any], thresholds: ArrayLike, outlook: Outlook | None = None
+    ) -> _Case:
+        """Ask about the proposals, or about all actions where these are few."""
+        states, limits = self._question(observations, thresholds)
+        proposals = encode_actions(self.action_space, actions)
+        if len(proposals) != len(limits):
+            raise ValueError(f"{len(proposals)} actions for {len(limits)} states: give one for each.")
+        if isinstance(self.action_space, spaces.Discrete):
+            outlook = outlook or self._outlook(observations, states, limits)
+            rows, chosen = np.arange(len(limits)), proposals.argmax(axis=1)
+            bounds, safe = outlook.upper_bounds[rows, chosen], outlook.safe[rows, chosen]
+        else:
+            bounds = self._bounds(states, proposals[:, None], limits)[0][:, 0]
+            safe = (bounds <= limits).all(axis=1) & np.isfinite(proposals).all(axis=1)
+        return _Case(observations, states, limits, proposals, bounds, safe, outlook)
+
+    def _replaced(
+        self, case: _Case, preferences: Callable[[], Array] | None, last_safe: NDArray[Any] | None
+    ) -> tuple[_Case, Flags, Flags]:
+        """The case with the best safe actions in place of unsafe proposals, where that was done, and where none is."""
+        outlook, unsafe = case.outlook, ~case.safe
+        if outlook is None:
+            outlook = self._outlook(case.observations, case.states, case.limits, last_safe)
+        else:
+            self._complete(outlook, case.states, case.limits, unsafe)
+        viable = outlook.viable
+        intervened = unsafe & viable
+        if intervened.any():
+            ranking = np.where(outlook.safe, self._ranking(outlook, case.proposals, preferences), np.inf)
+            rows, best = np.flatnonzero(intervened), ranking.argmin(axis=1)[intervened]
+            case = case._replace(proposals=case.proposals.copy(), bounds=case.bounds.copy())
+            case.proposals[rows], case.bounds[rows] = outlook.candidates[rows, best], outlook.upper_bounds[rows, best]
+        return case, intervened, unsafe & ~viable
 
     def _outlook(
         self, observations: Observations, states: Array, limits: Array, last_safe: NDArray[Any] | None = None

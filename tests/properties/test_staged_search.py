@@ -135,3 +135,21 @@ def test_what_a_failing_quantifier_lets_through_it_has_certified(seed, limit, mo
         assert shield.failures > 0
     if "true" not in moods and "nan" not in moods:
         assert found.stopped.all()
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 10**6), st.floats(0.2, 1.1), st.booleans(), st.booleans())
+def test_one_state_at_a_time_is_decided_as_all_of_them_together(seed, limit, promised, two_costs):
+    rng = np.random.default_rng(seed)
+    one, other = Known(random_cost(seed), 0.05), Known(random_cost(seed + 1))
+    shield = Shield(Each(one, other) if two_costs else one, STATES, SQUARE, 16, safe_action=vouches(seed) if promised else None)
+    states, proposals = rng.uniform(-1, 1, (8, 2)), rng.uniform(-1, 1, (8, 2)).astype(np.float32)
+    proposals[0], last_safe = np.nan, rng.uniform(-1, 1, (8, 2)).astype(np.float32)
+    thresholds = np.full((8, 2), limit) if two_costs else np.full(8, limit)
+    together = shield.filter_batch(states, proposals, thresholds, last_safe=last_safe)
+    for k in range(8):
+        alone = shield.filter(states[k], proposals[k], thresholds[k], last_safe[k])
+        assert (alone.intervened, alone.stopped) == (together.intervened[k], together.stopped[k])
+        if not alone.stopped:
+            np.testing.assert_array_equal(alone.action, together.actions[k])
+        np.testing.assert_allclose(alone.upper_bound, together.upper_bounds[k], rtol=1e-12)

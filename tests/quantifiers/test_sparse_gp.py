@@ -249,14 +249,15 @@ def test_a_question_of_another_shape_is_refused(learned, states, actions):
         learned.predict(np.zeros(states), np.zeros(actions))
 
 
+@pytest.mark.parametrize("column", [0, -1], ids=["width", "mean"])
 @pytest.mark.parametrize("target", ["cost", "margin"])
-def test_the_shield_lets_nothing_through_where_a_prediction_is_not_a_number(target, caplog):
+def test_the_shield_lets_nothing_through_where_a_prediction_is_not_a_number(target, column, caplog):
     box = spaces.Box(-1, 1, (2,), np.float64)
     shield = Shield(SparseGP(target, **SMALL), spaces.Box(-np.inf, np.inf, (2,), np.float64), box)
     data = circle(100)
     shield.fit(Log(data.states, data.actions, np.zeros(100), np.full(100, 2.0)))
     assert not shield.filter(data.states[0], data.actions[0], 0.6).stopped
-    shield.quantifier._fitted._weights[0, -1] = np.nan
+    shield.quantifier._fitted._weights[0, column] = np.nan
     assert shield.filter(data.states[0], data.actions[0], 0.6).stopped
     assert "predictions are NaN" in caplog.text
 

@@ -69,7 +69,9 @@ class Predictor:
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
         """Mean without the prior's, and variance of an observation, (n, m)."""
         n, m, _ = actions.shape
-        if m == 1:  # a lone proposal needs no factors, and must not displace the candidates that are remembered
+        if n == m == 1:
+            return self._predict_one(states[0], actions[0, 0])
+        if m == 1:  # lone proposals need no factors, and must not displace the candidates that are remembered
             correlation = self._of_pairs(np.concatenate([states, actions[:, 0]], axis=1))
         else:
             correlation = (self._at_actions(actions) * self._of_states(states)[:, None]).reshape(n * m, -1)
@@ -77,6 +79,13 @@ class Predictor:
         explained = np.einsum("nm,nm->n", projected[:, :-1], projected[:, :-1])
         variance = np.maximum(self._variance - explained, 0.0) + self._noise
         return projected[:, -1].reshape(n, m), variance.reshape(n, m)
+
+    def _predict_one(self, state: Array, action: Array) -> tuple[Array, Array]:
+        """The same with vectors, in half the time: a deployed shield asks about one proposal in one state."""
+        projected = self._of_pairs.at(np.concatenate([state, action])).dot(self._weights)
+        known = projected[:-1]
+        variance = max(self._variance - float(known.dot(known)), 0.0) + self._noise
+        return projected[-1:, None], np.array([[variance]])
 
     def _at_actions(self, actions: Array) -> Array:
         """The kernel's factor of these actions: (n, m, M), or (1, m, M) where all states share them."""
@@ -108,5 +117,14 @@ class _Factor:
         exponent = inputs @ self._inducing
         exponent -= self._norms
         exponent -= 0.5 * np.einsum("nd,nd->n", inputs, inputs)[:, None]
+        np.minimum(exponent, 0.0, out=exponent)
+        return np.asarray(np.exp(exponent, out=exponent))
+
+    def at(self, one: Array) -> Array:
+        """(M,) for one input (d,)."""
+        one = (one - self._shift) * self._rate
+        exponent = one.dot(self._inducing)
+        exponent -= self._norms
+        exponent -= 0.5 * one.dot(one)
         np.minimum(exponent, 0.0, out=exponent)
         return np.asarray(np.exp(exponent, out=exponent))
