@@ -1,6 +1,7 @@
-"""The command `safexp`, ready for Ctrl-C from its first moment: to import the package takes over half a second.
+"""The command `safexp`: what must be settled before numpy and the package are imported.
 
-Outside of the package, since whatever is inside is imported after it.
+Ctrl-C is heard from the first moment, since the imports take over half a second. Outside of the package, since whatever
+is inside is imported after it.
 """
 
 import os
@@ -14,6 +15,8 @@ def main() -> int:
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # a command in the background may ignore it
         signal.signal(signal.SIGINT, _leave)
+    # Matrices here are small: a second thread takes a core, and time from other runs, and makes nothing faster.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     from safexp.cli import main as run
 
     signal.signal(signal.SIGINT, before)

@@ -103,6 +103,23 @@ def test_ctrl_c_before_anything_has_begun() -> None:
     assert (done.returncode, done.stderr) == (130, "interrupted.\n")
 
 
+@pytest.mark.parametrize("wanted", [None, "2"])
+def test_matrices_are_multiplied_by_one_thread_unless_more_are_wanted(wanted: str | None) -> None:
+    look = """
+import sys
+sys.argv = ["safexp", "tasks"]
+import safexp_command
+safexp_command.main()
+import threadpoolctl
+print({pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}, file=sys.stderr)
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    if wanted:
+        environment["OMP_NUM_THREADS"] = wanted
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True, env=environment)
+    assert done.stderr == f"{ {min(2, os.cpu_count() or 1) if wanted else 1} }\n"
+
+
 def test_ctrl_c_says_what_is_on_disk(tmp_path: Path) -> None:
     command = [Path(sys.executable).with_name("safexp"), "train", "--steps", "10000000", "--out", "a"]
     process = subprocess.Popen(

@@ -142,7 +142,8 @@ def test_what_a_failing_quantifier_lets_through_it_has_certified(seed, limit, mo
 def test_one_state_at_a_time_is_decided_as_all_of_them_together(seed, limit, promised, two_costs):
     rng = np.random.default_rng(seed)
     one, other = Known(random_cost(seed), 0.05), Known(random_cost(seed + 1))
-    shield = Shield(Each(one, other) if two_costs else one, STATES, SQUARE, 16, safe_action=vouches(seed) if promised else None)
+    safe_action = vouches(seed) if promised else None
+    shield = Shield(Each(one, other) if two_costs else one, STATES, SQUARE, 16, safe_action=safe_action)
     states, proposals = rng.uniform(-1, 1, (8, 2)), rng.uniform(-1, 1, (8, 2)).astype(np.float32)
     proposals[0], last_safe = np.nan, rng.uniform(-1, 1, (8, 2)).astype(np.float32)
     thresholds = np.full((8, 2), limit) if two_costs else np.full(8, limit)
