@@ -1,20 +1,25 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from safexp.cli import main
 from safexp.studies import folder as run_folder
+from safexp.studies import resume
 from safexp.studies.config import RunConfig
 from safexp.studies.run import run
-from safexp.trackers import Tracker, find_tracker
+from safexp.studies.sweep import sweep
+from safexp.trackers import Service, Tracker
 
 TINY: dict[str, Any] = {"num_envs": 2, "steps": 256, "learner": "TRPO", "learner_options": {"n_steps": 64}}
 
@@ -78,6 +83,72 @@ def test_a_tracker_hears_of_a_run_that_failed(tmp_path: Path, monkeypatch: pytes
     assert notes.ends == [False]
 
 
+def test_a_tracker_hears_of_a_folder_that_another_process_works_on(tmp_path: Path) -> None:
+    notes = Notes()
+    (tmp_path / "a").mkdir()
+    with (
+        resume.locked(tmp_path / "a"),
+        pytest.raises(run_folder.RunFolderError, match="another process is working on"),
+    ):
+        run(RunConfig(**TINY, out=tmp_path / "a"), resume=True, track=lambda name, settings: notes)
+    assert notes.ends == [False]
+
+
+@dataclass(frozen=True)
+class Diary:
+    """Opens channels in any process, and each writes what it hears into a file of its own."""
+
+    folder: Path
+
+    def __call__(self, name: str, settings: Mapping[str, Any]) -> Diary:
+        return Diary(self.folder / f"{name}.txt")
+
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        if "epoch/violations" in values:
+            with self.folder.open("a") as file:
+                file.write(f"{step} ")
+
+    def finish(self, succeeded: bool) -> None:
+        with self.folder.open("a") as file:
+            file.write(str(succeeded))
+
+
+def test_every_run_of_a_sweep_is_tracked(tmp_path: Path) -> None:
+    configs = [RunConfig(**TINY, seed=seed, out=tmp_path / f"run{seed}") for seed in (0, 1)]
+    sweep(configs, workers=2, track=Diary(tmp_path))
+    assert [(tmp_path / f"run{seed}.txt").read_text() for seed in (0, 1)] == ["128 256 True"] * 2
+
+
+def test_the_command_sweep_gives_every_run_its_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace())
+    monkeypatch.setattr("safexp.report.watch.sweep", lambda *_: given.append(_[-1]) or [])
+    words = ["sweep", "--seeds", "1", "--track", "wandb", "--track-options", '{"group": "b"}', "--out", str(tmp_path)]
+    assert main(words) == 0
+    assert given == [Service("wandb", {"group": "b"})]
+    assert pickle.loads(pickle.dumps(given[0])) == given[0]
+
+
+def test_tensorboard_shows_every_epoch_of_a_resumed_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = RunConfig(**{**TINY, "steps": 512}, out=tmp_path / "a")
+    write, lines = run_folder.append_metrics, []
+
+    def fail_once(folder: Path, line: dict[str, Any]) -> None:
+        write(folder, line)
+        lines.append(line["steps"])
+        if len(lines) == 3:
+            raise OSError("no space left")
+
+    monkeypatch.setattr(run_folder, "append_metrics", fail_once)
+    monkeypatch.setattr("safexp.studies.resume.SHARE", 1e-9)  # one checkpoint, after the first epoch
+    with pytest.raises(run_folder.RunFailedError):
+        run(config)
+    run(config, resume=True)
+    assert lines == [128, 256, 384, 256, 384, 512]
+    events = EventAccumulator(str(tmp_path / "a" / run_folder.TENSORBOARD)).Reload()
+    assert [event.step for event in events.Scalars("epoch/violations")] == [128, 256, 384, 512]
+
+
 def test_wandb_is_given_the_run_and_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     fake = SimpleNamespace(
@@ -89,7 +160,7 @@ def test_wandb_is_given_the_run_and_its_options(monkeypatch: pytest.MonkeyPatch)
         )
     )
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    channel = find_tracker("wandb", {"mode": "offline", "project": "kilns"})("a", {"seed": 1})
+    channel = Service("wandb", {"mode": "offline", "project": "kilns"})("a", {"seed": 1})
     channel.log({"epoch/stops": 2.0}, 64)
     channel.finish(False)
     init = {"project": "kilns", "name": "a", "config": {"seed": 1}, "mode": "offline"}
@@ -115,14 +186,14 @@ def test_a_service_that_says_no_stops_the_run_before_its_folder(
 
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
     with pytest.raises(ValueError, match=r"--track wandb with {} does not start: no API key"):
-        run(RunConfig(**TINY, out=tmp_path / "a"), track=find_tracker("wandb", {}))
+        run(RunConfig(**TINY, out=tmp_path / "a"), track=Service("wandb", {}))
     assert not (tmp_path / "a").exists()
 
 
 @pytest.mark.filterwarnings("default")
 def test_the_real_wandb_offline(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
-    start = find_tracker("wandb", {"mode": "offline", "dir": str(tmp_path)})
+    start = Service("wandb", {"mode": "offline", "dir": str(tmp_path)})
     run(RunConfig(**TINY, out=tmp_path / "a"), track=start)
     (written,) = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
     assert b"epoch/violations" in written.read_bytes()
@@ -133,11 +204,11 @@ def test_the_real_mlflow_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyP
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     where = {"tracking_uri": (tmp_path / "mlruns").as_uri(), "experiment": "kilns"}
-    run(RunConfig(**TINY, out=tmp_path / "a"), track=find_tracker("mlflow", where))
+    run(RunConfig(**TINY, out=tmp_path / "a"), track=Service("mlflow", where))
     client = mlflow.MlflowClient(where["tracking_uri"])
     (found,) = client.search_runs([client.get_experiment_by_name("kilns").experiment_id])
     assert (found.info.status, found.info.run_name, found.data.params["learner"]) == ("FINISHED", "a", "TRPO")
     history = client.get_metric_history(found.info.run_id, "epoch/violations")
     assert [point.step for point in history] == [128, 256]
     with pytest.raises(ValueError, match="options colour are not known; use tracking_uri, experiment, run_name"):
-        find_tracker("mlflow", {"colour": "blue"})("a", {})
+        Service("mlflow", {"colour": "blue"})("a", {})

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -18,13 +18,19 @@ from safexp.endings import ending_on_sigterm, exit_code
 from safexp.studies.config import Options, RunConfig
 from safexp.studies.folder import Run, RunFailedError, RunFolderError, read
 
+if TYPE_CHECKING:
+    from safexp.trackers import Service
+
 # Everything that needs torch, plotly or scipy is imported by the command that uses it: help must appear at once.
+
+
+TrackerName = Annotated[Literal["wandb", "mlflow"] | None, tyro.conf.arg(metavar="{wandb,mlflow}")]
 
 
 def train(
     config: Annotated[RunConfig, tyro.conf.arg(name="")],
     resume: bool = False,
-    track: Annotated[Literal["wandb", "mlflow"] | None, tyro.conf.arg(metavar="{wandb,mlflow}")] = None,
+    track: TrackerName = None,
     track_options: Options = MappingProxyType({}),
 ) -> int:
     """Train a policy on a task and write a run folder.
@@ -35,15 +41,11 @@ def train(
         track: a service that gets the run's numbers, too; TensorBoard always does.
         track_options: arguments of `wandb.init`, or of MLflow `tracking_uri`, `experiment` and `run_name`.
     """
-    if track is None and track_options:
-        raise ValueError(f"track_options={dict(track_options)} need --track wandb or --track mlflow.")
     look_here()
     from safexp.studies.run import run
-    from safexp.trackers import find_tracker
 
     try:
-        tracker = None if track is None else find_tracker(track, track_options)
-        folder = run(config, progress_bar=True, resume=resume, track=tracker)
+        folder = run(config, progress_bar=True, resume=resume, track=tracker(track, track_options))
     except KeyboardInterrupt as reason:
         print(f"interrupted. {on_disk(config.folder)}", file=sys.stderr)
         return exit_code(reason)
@@ -57,6 +59,8 @@ def sweep(
     seeds: int = 3,
     workers: int = 2,
     ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None,
+    track: TrackerName = None,
+    track_options: Options = MappingProxyType({}),
 ) -> int:
     """Do many runs and report them together: every combination of some settings, each with several seeds.
 
@@ -68,6 +72,8 @@ def sweep(
         seeds: how many seeds.
         workers: how many runs at a time.
         ray: address of a Ray cluster to run them on; "local" starts one here.
+        track: a service that gets the numbers of every run, too.
+        track_options: those of `safexp train`; {"group": "kilns"} keeps a sweep together in Weights & Biases.
     """
     look_here()
     from safexp.report.html import write_report
@@ -77,7 +83,7 @@ def sweep(
 
     out = config.out or Path("runs/sweep")
     configs = variations(config, vary, seeds, out)
-    outcomes = watched_sweep(configs, workers, ray)
+    outcomes = watched_sweep(configs, workers, ray, tracker(track, track_options))
     problems = [f"{outcome.folder}: {outcome.problem}" for outcome in outcomes if outcome.problem]
     runs = [read(outcome.folder) for outcome in outcomes if not outcome.problem]
     if runs:
@@ -298,6 +304,15 @@ def audit(
     if not json:
         print(f"page: {out}")
     return 0 if found.passed else 1
+
+
+def tracker(name: TrackerName, options: Options) -> Service | None:
+    """The service that is named, if one is."""
+    if name is None and options:
+        raise ValueError(f"track_options={dict(options)} need --track wandb or --track mlflow.")
+    from safexp.trackers import Service
+
+    return None if name is None else Service(name, dict(options))
 
 
 def on_disk(folder: Path) -> str:

@@ -10,11 +10,12 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from stable_baselines3.common.logger import KVWriter, Logger
+from stable_baselines3.common.logger import KVWriter
 
 TrackerName = Literal["wandb", "mlflow"]
 
@@ -73,25 +74,33 @@ class MLflow:
         self._client.set_terminated(self._run, "FINISHED" if succeeded else "FAILED")
 
 
-def find_tracker(name: TrackerName, options: Mapping[str, Any]) -> Start:
-    """How to open a channel to this service, whose package is imported now.
+@dataclass(frozen=True)
+class Service:
+    """A tracking service by its name, with its options; opens a channel for every run, in this process or in others.
 
     Raises:
-        ValueError: where its package is not installed, and, from what is returned, where the service says no.
+        ValueError: where its package is not installed, and, when a channel is opened, where the service says no.
     """
-    try:
-        package = import_module(name)
-    except ModuleNotFoundError as error:
-        raise ValueError(f"--track {name} needs {error.name}: pip install 'safexp[{name}]'.") from error
-    kinds: dict[str, Callable[..., Channel]] = {"wandb": Wandb, "mlflow": MLflow}
 
-    def start(run: str, settings: Mapping[str, Any]) -> Channel:
+    name: TrackerName
+    options: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        self._package()
+
+    def __call__(self, run: str, settings: Mapping[str, Any]) -> Channel:
+        kinds: dict[str, Callable[..., Channel]] = {"wandb": Wandb, "mlflow": MLflow}
+        package = self._package()
         try:
-            return kinds[name](package, options, run, settings)
+            return kinds[self.name](package, self.options, run, settings)
         except Exception as error:
-            raise ValueError(f"--track {name} with {dict(options)} does not start: {error}") from error
+            raise ValueError(f"--track {self.name} with {self.options} does not start: {error}") from error
 
-    return start
+    def _package(self) -> Any:
+        try:
+            return import_module(self.name)
+        except ModuleNotFoundError as error:
+            raise ValueError(f"--track {self.name} needs {error.name}: pip install 'safexp[{self.name}]'.") from error
 
 
 class Tracker(KVWriter):
@@ -129,16 +138,15 @@ class Tracker(KVWriter):
 
 
 @contextmanager
-def tracking(logger: Logger, channel: Channel | None) -> Iterator[None]:
-    """Send what is logged in here through a channel, if there is one, and then how it ended."""
-    if channel is None:
-        yield
+def tracking(start: Start | None, name: str, settings: Mapping[str, Any]) -> Iterator[list[KVWriter]]:
+    """What a run must log to, a tracker or nothing; it is told in the end how the run came out."""
+    if start is None:
+        yield []
         return
-    tracker = Tracker(channel)
-    logger.output_formats.append(tracker)
+    tracker = Tracker(start(name, settings))
     succeeded = False
     try:
-        yield
+        yield [tracker]
         succeeded = True
     finally:
         tracker.finish(succeeded)

@@ -8,7 +8,7 @@ from safexp.studies import cluster
 from safexp.studies import folder as run_folder
 from safexp.studies.config import RunConfig
 from safexp.studies.run import run
-from safexp.studies.sweep import Outcome, sweep
+from safexp.studies.sweep import Outcome, run_one, sweep
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'safexp[ray]'")
 
@@ -55,7 +55,7 @@ def test_runs_are_the_same_on_a_cluster_of_which_a_node_dies(two_nodes, tmp_path
 
 def test_a_worker_that_does_not_share_the_folder_sends_it(tmp_path):
     there = config(tmp_path / "there", 0, steps=64)
-    parcel = cluster.run_there(there, tmp_path / "no such token")
+    parcel = cluster.run_there(run_one, there, tmp_path / "no such token")
     assert parcel.outcome == Outcome(there.folder, None)
     assert not there.folder.exists()
     assert {run_folder.CONFIG, run_folder.EPISODES, run_folder.METRICS, run_folder.AGENT} <= set(parcel.files)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -21,14 +20,16 @@ from safexp.studies import folder as run_folder
 from safexp.studies.config import RunConfig
 from safexp.studies.sweep import Outcome, sweep
 
-TAIL = 4096
-"""Bytes at the end of metrics.jsonl in which its last line is found."""
+if TYPE_CHECKING:
+    from safexp.trackers import Start  # which needs torch
 
 
-def watched_sweep(configs: Sequence[RunConfig], workers: int, ray: str | None = None) -> list[Outcome]:
+def watched_sweep(
+    configs: Sequence[RunConfig], workers: int, ray: str | None = None, track: Start | None = None
+) -> list[Outcome]:
     """Run all of these, and show how they go on."""
     with Watch(configs) as watch:
-        return sweep(configs, workers, ray, watch.tell)
+        return sweep(configs, workers, ray, watch.tell, track)
 
 
 class Watch:
@@ -78,7 +79,7 @@ class Watch:
             steps = config.steps if config.folder in self._outcomes else self._steps(config)
             done += steps
             if steps and config.folder not in self._outcomes:
-                line = last_line(config.folder)
+                line = run_folder.last_line(config.folder)
                 table.add_row(
                     escape(config.folder.name),
                     Bar(config.steps, steps, width=20),
@@ -97,16 +98,4 @@ class Watch:
         return f"{len(self._outcomes)} of {len(self._configs)} runs over{problems} · {rate:,.0f} steps/s{left}"
 
     def _steps(self, config: RunConfig) -> int:
-        return min(int(last_line(config.folder).get("steps", 0)), config.steps)
-
-
-def last_line(folder: Path) -> dict[str, Any]:
-    """The newest whole line of a run's metrics; empty before there is one."""
-    try:
-        with (folder / run_folder.METRICS).open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(file.tell() - TAIL, 0))
-            lines = file.read().split(b"\n")[:-1]
-        return dict(json.loads(lines[-1])) if lines else {}
-    except (OSError, ValueError):
-        return {}
+        return min(int(run_folder.last_line(config.folder).get("steps", 0)), config.steps)

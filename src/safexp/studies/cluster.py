@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from safexp.checkpoint import write_bytes
 from safexp.studies import folder as run_folder
 from safexp.studies.config import RunConfig
-from safexp.studies.sweep import Outcome, run_one
+from safexp.studies.sweep import Do, Outcome
 
 RETRIES = 3
 TICK = 1.0
@@ -30,7 +30,7 @@ class Parcel(NamedTuple):
     files: dict[str, bytes]
 
 
-def on_cluster(configs: Sequence[RunConfig], workers: int, address: str) -> Iterator[Outcome | None]:
+def on_cluster(do: Do, configs: Sequence[RunConfig], workers: int, address: str) -> Iterator[Outcome | None]:
     """Outcomes as they come, and None now and then.
 
     Raises:
@@ -52,7 +52,7 @@ def on_cluster(configs: Sequence[RunConfig], workers: int, address: str) -> Iter
             raise ValueError(f"--ray {address}: no cluster can be reached there ({error}).") from error
     tokens = [_leave_token(parent) for parent in {config.folder.absolute().parent for config in configs}]
     try:
-        do = ray.remote(num_cpus=1, max_retries=RETRIES)(run_there)
+        there = ray.remote(num_cpus=1, max_retries=RETRIES)(run_there)
         waiting = [dataclasses.replace(config, out=config.folder.absolute()) for config in configs]
         folder_of = {config.folder.absolute(): config.folder for config in configs}
         token_of = {token.parent: token for token in tokens}
@@ -60,7 +60,7 @@ def on_cluster(configs: Sequence[RunConfig], workers: int, address: str) -> Iter
         while waiting or running:
             while waiting and len(running) < workers:
                 config = waiting.pop(0)
-                running[do.remote(config, token_of[config.folder.parent])] = config
+                running[there.remote(do, config, token_of[config.folder.parent])] = config
             over, _ = ray.wait(list(running), timeout=TICK)
             for future in over:
                 folder = folder_of[running.pop(future).folder]
@@ -73,13 +73,13 @@ def on_cluster(configs: Sequence[RunConfig], workers: int, address: str) -> Iter
             ray.shutdown()
 
 
-def run_there(config: RunConfig, token: Path) -> Parcel:
+def run_there(do: Do, config: RunConfig, token: Path) -> Parcel:
     """Do a run on a worker: in its own folder where the token shows that it is shared, or else in one of the worker."""
     if token.exists():
-        return Parcel(run_one(config), {})
+        return Parcel(do(config), {})
     with tempfile.TemporaryDirectory() as scratch:
         local = Path(scratch) / "run"
-        outcome = run_one(dataclasses.replace(config, out=local))
+        outcome = do(dataclasses.replace(config, out=local))
         files = {
             str(path.relative_to(local)): path.read_bytes()
             for path in local.rglob("*")

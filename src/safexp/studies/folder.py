@@ -41,6 +41,10 @@ LARGEST_COUNT = 2**63 - 1
 """Of steps or episodes: a whole number that every table and figure can hold."""
 
 
+TAIL = 4096
+"""Bytes at the end of metrics.jsonl in which its last line is found."""
+
+
 class RunFolderError(ValueError):
     """A run folder that cannot be made or read, and why."""
 
@@ -108,6 +112,18 @@ def begin(folder: Path, config: RunConfig, command: str) -> None:
 def versions() -> dict[str, str]:
     """What a run's result depends on besides its description."""
     return {"python": platform.python_version(), **checkpoint.versions()}
+
+
+def last_line(folder: Path) -> dict[str, Any]:
+    """The newest whole line of a run's metrics; empty before there is one."""
+    try:
+        with (folder / METRICS).open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(file.tell() - TAIL, 0))
+            lines = file.read().split(b"\n")[:-1]
+        return dict(json.loads(lines[-1])) if lines else {}
+    except (OSError, ValueError):
+        return {}
 
 
 def cut(path: Path, size: int) -> None:

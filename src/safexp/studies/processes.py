@@ -16,7 +16,7 @@ from multiprocessing.process import BaseProcess
 from typing import NamedTuple
 
 from safexp.studies.config import RunConfig
-from safexp.studies.sweep import Outcome, run_one
+from safexp.studies.sweep import Do, Outcome
 
 ATTEMPTS = 3
 """How often a run is taken up whose process dies."""
@@ -34,7 +34,7 @@ class Work(NamedTuple):
     answer: Connection
 
 
-def in_processes(configs: Sequence[RunConfig], workers: int) -> Iterator[Outcome | None]:
+def in_processes(do: Do, configs: Sequence[RunConfig], workers: int) -> Iterator[Outcome | None]:
     """Outcomes as they come, and None now and then; nothing is left running, however this ends."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["safexp.studies.run"])
@@ -43,7 +43,7 @@ def in_processes(configs: Sequence[RunConfig], workers: int) -> Iterator[Outcome
     try:
         while waiting or running:
             while waiting and len(running) < workers:
-                running.append(_start(context, *waiting.popleft()))
+                running.append(_start(context, do, *waiting.popleft()))
             wait([work.process.sentinel for work in running], TICK)
             over = [work for work in running if not work.process.is_alive()]
             running = [work for work in running if work not in over]
@@ -62,9 +62,9 @@ def in_processes(configs: Sequence[RunConfig], workers: int) -> Iterator[Outcome
             work.process.join()
 
 
-def _start(context: multiprocessing.context.ForkServerContext, config: RunConfig, attempt: int) -> Work:
+def _start(context: multiprocessing.context.ForkServerContext, do: Do, config: RunConfig, attempt: int) -> Work:
     answer, ours = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(config, ours), daemon=True)
+    process = context.Process(target=_work, args=(do, config, ours), daemon=True)
     process.start()
     ours.close()
     return Work(config, attempt, process, answer)
@@ -81,11 +81,11 @@ def _outcome(work: Work) -> Outcome | None:
         work.answer.close()
 
 
-def _work(config: RunConfig, answer: Connection) -> None:
+def _work(do: Do, config: RunConfig, answer: Connection) -> None:
     """Do a run in this process, which ends with the one that started it."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        answer.send(run_one(config))
+        answer.send(do(config))
     except KeyboardInterrupt:
         os._exit(130)  # the sweep says what happened
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 import torch as th
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.logger import configure
+from stable_baselines3.common.logger import KVWriter, Logger, TensorBoardOutputFormat
+from torch.utils.tensorboard import SummaryWriter
 
 from safexp.coverage import Coverage, total
 from safexp.episodes import Recorder
@@ -26,7 +28,7 @@ from safexp.studies.config import RunConfig
 from safexp.studies.stopwatch import Stopwatch, watch
 from safexp.studies.trajectories import Follower
 from safexp.tasks.scene import scenes_of
-from safexp.trackers import Channel, Start, tracking
+from safexp.trackers import Start, tracking
 from safexp.vector import BatchedVecEnv
 
 
@@ -52,16 +54,20 @@ def run(config: RunConfig, progress_bar: bool = False, resume: bool = False, tra
         run_folder.expect(folder, config)
         return folder
     agent = build(config)
-    channel = None if track is None else track(folder.name, config.to_json())
-    folder.mkdir(parents=True, exist_ok=resume)
-    with resumption.locked(folder):
-        start = resumption.prepare(folder, config, command)
-        train(agent, config, start, progress_bar, channel)
+    with tracking(track, folder.name, config.to_json()) as trackers:
+        folder.mkdir(parents=True, exist_ok=resume)
+        with resumption.locked(folder):
+            start = resumption.prepare(folder, config, command)
+            train(agent, config, start, progress_bar, trackers)
     return folder
 
 
 def train(
-    agent: Agent, config: RunConfig, start: resumption.Checkpoint | None, progress_bar: bool, channel: Channel | None
+    agent: Agent,
+    config: RunConfig,
+    start: resumption.Checkpoint | None,
+    progress_bar: bool,
+    trackers: Sequence[KVWriter],
 ) -> None:
     """Train an agent from its beginning or from a checkpoint, and write down how it ended."""
     folder = config.folder
@@ -72,10 +78,10 @@ def train(
     clock.stopwatch.around(writer, "_write", "files")
     root = {"agent": agent, "follower": follower, "written": writer.written, "spent": clock.stopwatch.seconds}
     shown = ProgressBar(config.steps, recorder, title=describe(config)) if progress_bar else nullcontext()
-    logger = configure(str(folder / run_folder.TENSORBOARD), ["tensorboard"])
+    logger = Logger(None, [Events(folder), *trackers])
     agent.learner.set_logger(logger)
     try:
-        with shown as bar, tracking(logger, channel):
+        with shown as bar:
             checkpoints = resumption.Checkpoints(root, folder, clock, start)
             clock.stopwatch.around(checkpoints, "save", "files")
             callbacks = [writer, checkpoints, *([bar] if bar else []), watch(agent, clock.stopwatch)]
@@ -192,6 +198,15 @@ class EpochWriter(BaseCallback):
         self.logger.dump(self.num_timesteps)
         written.epochs = self.agent.epochs
         written.episodes = len(recorder.episodes)
+
+
+class Events(TensorBoardOutputFormat):
+    """TensorBoard's events of a run; those of epochs that a resumed run does again are taken back."""
+
+    def __init__(self, folder: Path) -> None:
+        steps = run_folder.last_line(folder).get("steps", 0)
+        self.writer = SummaryWriter(str(folder / run_folder.TENSORBOARD), purge_step=steps + 1)
+        self._is_closed = False
 
 
 class Clock:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from safexp.studies.config import RunConfig
 from safexp.studies.folder import RunFailedError
+
+if TYPE_CHECKING:
+    from safexp.trackers import Start  # which needs torch
 
 
 class Outcome(NamedTuple):
@@ -17,11 +21,16 @@ class Outcome(NamedTuple):
     problem: str | None
 
 
+Do = Callable[[RunConfig], Outcome]
+"""What a worker does."""
+
+
 def sweep(
     configs: Sequence[RunConfig],
     workers: int = 2,
     ray: str | None = None,
     tell: Callable[[Outcome | None], None] = lambda news: None,
+    track: Start | None = None,
 ) -> list[Outcome]:
     """Run all of these, so many at a time; one that fails does not stop the others.
 
@@ -33,6 +42,7 @@ def sweep(
         workers: how many at a time.
         ray: the address of a Ray cluster to run them on; "local" starts one here.
         tell: is told of every outcome, and about once a second that none has come.
+        track: sends the numbers of every run to a tracker, too; it is pickled.
     """
     if workers < 1:
         raise ValueError(f"workers={workers} must be at least 1.")
@@ -40,14 +50,15 @@ def sweep(
     twice = {str(folder) for folder in folders if folders.count(folder) > 1}
     if twice:
         raise ValueError(f"several runs have the same folder: {', '.join(sorted(twice))}.")
+    do = partial(run_one, track=track)
     if ray is None:
         from safexp.studies.processes import in_processes
 
-        news = in_processes(configs, workers)
+        news = in_processes(do, configs, workers)
     else:
         from safexp.studies.cluster import on_cluster
 
-        news = on_cluster(configs, workers, ray)
+        news = on_cluster(do, configs, workers, ray)
     outcomes: dict[Path, Outcome] = {}
     for outcome in news:
         if outcome is not None:
@@ -56,12 +67,12 @@ def sweep(
     return [outcomes[folder] for folder in folders]
 
 
-def run_one(config: RunConfig) -> Outcome:
+def run_one(config: RunConfig, track: Start | None = None) -> Outcome:
     """Do a run, or what is missing of it."""
     from safexp.studies.run import run
 
     try:
-        run(config, resume=True)
+        run(config, resume=True, track=track)
     except (ValueError, OSError, RunFailedError) as error:
         return Outcome(config.folder, str(error))
     return Outcome(config.folder, None)
