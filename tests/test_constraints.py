@@ -177,3 +177,45 @@ def test_a_budget_of_zero_allows_costs_of_zero_only():
 
 def test_a_risk_of_one_constrains_nothing():
     assert np.all(thresholds(JointChance(1.0, unsafe), np.ones((3, 2))) >= 1)
+
+
+def test_logged_margins_are_what_a_margin_reads():
+    margins, costs = np.array([0.5, -0.5]), np.array([0.0, 1.0])
+    np.testing.assert_array_equal(Margin().logged(costs, margins), margins)
+    np.testing.assert_array_equal(Margin().logged(margins, None), margins)
+    np.testing.assert_array_equal(Margin(key="gap").logged(costs, margins), margins)  # costs were made of them
+    np.testing.assert_array_equal(Margin(key="gap").logged(np.array([0.2, 0.3]), margins), [0.2, 0.3])
+    np.testing.assert_array_equal(Budget(3.0).logged(costs, margins), costs)
+    both = AllOf(Budget(3.0), Margin()).logged(np.stack([costs, costs], axis=1), margins)
+    np.testing.assert_array_equal(both, np.stack([costs, margins], axis=1))
+
+
+@pytest.mark.parametrize(
+    ("constraint", "shape", "message"),
+    [
+        (Budget(3.0), (4, 1), r"logged costs have shape \(4, 1\), expected \(n,\) for Budget"),
+        (AllOf(Budget(3.0), Margin()), (4,), r"logged costs have shape \(4,\), expected \(n, 2\) for AllOf"),
+        (AllOf(Budget(3.0), Margin()), (4, 3), r"shape \(4, 3\), expected \(n, 2\)"),
+    ],
+)
+def test_logged_costs_of_another_shape_are_refused(constraint, shape, message):
+    with pytest.raises(ValueError, match=message):
+        constraint.logged(np.zeros(shape), None)
+
+
+def test_a_cost_that_single_precision_rounded_up_is_the_largest():
+    costs = Budget(5.0, cost_max=0.1).signal(step(cost=np.float32([0.1, 0.05])))
+    assert costs.max() == 0.1
+
+
+def test_a_cost_must_be_one_number():
+    with pytest.raises(ValueError, match=r"info\['cost'\] has the shape \(1,\) at a step, expected a single number"):
+        Budget(3.0).signal(step(cost=np.zeros((2, 1))))
+
+
+def test_a_strongly_discounted_budget_does_not_overflow():
+    constraint = Budget(20.0, discount=0.5)
+    state = constraint.start(OBSERVATIONS)
+    for _ in range(2000):
+        state = constraint.update(state, np.ones(len(state)), np.ones(len(state)))
+    assert (constraint.threshold(state) > 1).all()

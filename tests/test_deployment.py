@@ -14,7 +14,9 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
+from stable_baselines3 import PPO
 
+from conftest import Line
 from safexp import (
     MASE,
     AllOf,
@@ -33,6 +35,7 @@ from safexp import (
     checkpoint,
 )
 from safexp.constraints import TOLERANCE
+from safexp.stops import Reset
 
 STATES = spaces.Box(-1.0, 1.0, (2,), np.float64)
 SQUARE = spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -368,3 +371,77 @@ print(policy.act(np.zeros(2)).outcome, *sorted({{"torch", "stable_baselines3", "
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() in (["stop"], ["replacement"], ["proposal"])
+
+
+def test_an_infinite_cost_spends_everything():
+    policy = around(lambda observation: WILD, Budget(5.0), Unknown())
+    policy.act(HERE)
+    policy.observe(np.inf)
+    assert policy.act(HERE).outcome == "stop"
+    assert policy.bad_costs == 1
+
+
+@pytest.mark.parametrize("proposal", [[np.nan, 0.0], [np.inf, 0.0]])
+def test_a_proposal_that_is_no_number_is_the_controllers_error(proposal):
+    policy = around(lambda observation: np.array(proposal), Budget(5.0), Unknown())
+    answer = policy.act(HERE)
+    assert answer.outcome == "policy error"
+    np.testing.assert_array_equal(answer.action, BRAKE)
+
+
+def test_an_observation_at_its_bound_is_good_in_any_precision():
+    states = spaces.Box(-0.7, 0.7, (1,), np.float32)
+    policy = ShieldedPolicy(lambda observation: WILD, Shield(Unknown(), states, SQUARE), Budget(5.0), BRAKE)
+    policy.reset(np.array([0.7]))
+    assert policy.act(np.array([0.7])).outcome == "proposal"
+    assert policy.act(np.array([0.701])).outcome == "bad observation"
+    assert policy.act(np.array([1e300])).outcome == "bad observation"
+
+
+def test_what_braking_costs_is_kept_aside():
+    policy = around(lambda observation: WILD, Budget(5.0), Unknown(), braking=3.0)
+    outcomes = []
+    for _ in range(3):
+        outcomes.append(policy.act(HERE).outcome)
+        policy.observe(1.0)
+    assert outcomes == ["proposal", "proposal", "stop"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "shown", "message"),
+    [
+        (
+            lambda observation: WILD,
+            True,
+            r"cannot be called with \(observation, threshold\).*give show_threshold=False",
+        ),
+        (lambda observation, threshold: WILD, False, r"cannot be called with \(observation\).*show_threshold=True"),
+        (Model(), True, r"cannot be called with \(observation, threshold\)"),
+    ],
+)
+def test_a_policy_that_does_not_take_what_it_is_shown_is_refused_at_once(policy, shown, message):
+    with pytest.raises(TypeError, match=message):
+        around(policy, show_threshold=shown)
+
+
+def test_a_policy_that_can_be_called_and_predicts_is_asked_to_predict():
+    class Both(Model):
+        def __call__(self, observation):
+            raise AssertionError("this is the network, not the controller")
+
+    assert around(Both()).act(HERE).outcome != "policy error"
+
+
+def test_an_agent_keeps_its_braking_in_its_file(tmp_path):
+    agent = MASE(Line(), Budget(5.0), Unknown(), PPO, stop=Reset(braking=3.0))
+    agent.save(tmp_path / "a.safexp")
+    here, limit = np.zeros(1), 2.5
+    assert agent.predict(here, limit).stopped
+    assert MASE.load(tmp_path / "a.safexp").predict(here, limit).stopped
+    with pytest.raises(checkpoint.CheckpointError, match=r"was trained with braking=3, and stop=.* has 1: give it as"):
+        MASE.load(tmp_path / "a.safexp", stop=Reset(braking=1.0))
+    policy = ShieldedPolicy.load(tmp_path / "a.safexp", agent.propose, np.zeros(1))
+    assert policy.braking == 3.0
+    plain = ShieldedPolicy.load(tmp_path / "a.safexp", lambda observation: np.zeros(1), [0.0], show_threshold=False)
+    plain.reset(here)
+    assert plain.act(here).outcome == "proposal"

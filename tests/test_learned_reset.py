@@ -122,3 +122,23 @@ def test_mistakes_are_named():
         LearnedReset().check(Budget(20.0), DummyVecEnv([lambda: Line(discrete=True)]))
     with pytest.raises(ValueError, match="under AllOf: use Fallback"):
         LearnedReset().check(AllOf(Budget(20.0), Budget(9.0)), DummyVecEnv([Line]))
+
+
+def test_a_takeover_that_is_ended_between_steps_is_judged_there():
+    stop = ready()
+    stop.note(driven(0.5, 0.0, driving=False, driving_on=True))
+    rows = np.arange(N) < 2
+    stop.end(rows, stopped=True)
+    assert (stop.takeovers, stop.failures) == (2, 2)
+    stop.end(~rows, stopped=False)
+    stop.note(driven(0.5, 0.0, driving=False, driving_on=False))  # of the next episodes
+    assert stop.takeovers == 2
+
+
+def test_what_is_put_to_use_does_not_learn():
+    stop = ready()
+    stop.learning = False
+    before = stop.offset
+    stop.note(driven(0.5, 0.0, driving=False, driving_on=True))
+    stop.note(driven(0.5, 0.0, driving=True, driving_on=False, stopped=True))
+    assert (stop.offset, stop.takeovers, len(stop._recent)) == (before, 0, 0)

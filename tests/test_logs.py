@@ -10,8 +10,10 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from stable_baselines3 import PPO
 
-from safexp import ExactGP, Log, Shield, read_log
+from conftest import Line
+from safexp import MASE, ExactGP, Log, Margin, Shield, read_log
 
 STATES = spaces.Box(-10.0, 10.0, (2,), np.float64)
 ACTIONS = spaces.Box(-1.0, 1.0, (1,), np.float64)
@@ -156,3 +158,21 @@ def test_discrete_actions_must_be_whole(tmp_path):
     shield.fit(written(tmp_path, "log.csv", "s0,s1,a0,cost\n0,0,2,0\n"))
     with pytest.raises(ValueError, match=r"\[1.5\] are not all indices of 3 choices"):
         shield.fit(written(tmp_path, "log.csv", "s0,s1,a0,cost\n0,0,1.5,0\n"))
+
+
+def test_a_spreadsheets_mark_is_not_a_part_of_the_first_name(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("s0,a0,cost\n1,2,0.5\n", encoding="utf-8-sig")
+    np.testing.assert_array_equal(read_log(path).observations, [[1.0]])
+
+
+def test_margins_alone_are_learned_as_margins_under_a_margin(tmp_path):
+    rng = np.random.default_rng(0)
+    places, moves = rng.uniform(-1, 1, (200, 1)), rng.uniform(-1, 1, (200, 1))
+    margins = 0.5 - np.abs(places + moves)
+    rows = "".join(f"{s},{a},{m}\n" for s, a, m in np.hstack([places, moves, margins]).tolist())
+    path = written(tmp_path, "log.csv", f"s0,a0,margin\n{rows}")
+    agent = MASE(Line(), Margin(), ExactGP(1.0, 3.0), PPO, seed_data=read_log(path))
+    assert not agent.shield.filter(np.zeros(1), np.zeros(1), 0.5).stopped
+    decision = agent.shield.filter(np.full(1, 0.9), np.full(1, 0.5), 0.5)
+    assert decision.stopped or decision.intervened

@@ -327,3 +327,44 @@ def test_a_loaded_shield_reads_the_parts_of_an_observation_in_the_same_order(tmp
     state = {"z": np.array([0.5]), "a": np.array([-0.5])}
     loaded = Shield.load(tmp_path / "s").filter(state, np.zeros(2), 0.9)
     assert loaded.upper_bound == shield.filter(state, np.zeros(2), 0.9).upper_bound
+
+
+@pytest.mark.parametrize("scores", [[0.0, -np.inf, -np.inf], [np.nan, np.nan, np.nan], [np.inf, np.nan, 0.0]])
+def test_preferences_without_end_choose_nothing_unsafe(scores):
+    shield = shield_of(Known(lambda states, actions: 1.0 * (actions.argmax(axis=1) == 0)), THREE)
+    decision = shield.filter(np.zeros(2), 5, 0.0, preferences=lambda: np.array([scores]))
+    assert decision.intervened
+    assert decision.action in (6, 7)
+
+
+def test_the_last_safe_action_is_certified_as_it_will_be_run():
+    def only_there(states, actions):
+        return 1.0 * (np.abs(actions - 2.0).max(axis=1) > 1e-12)
+
+    assert shield_of(Known(only_there)).filter(np.zeros(2), np.ones(2), 0.5, last_safe=np.full(2, 2.0)).stopped
+
+    def at_most(states, actions):
+        return 1.0 * (actions.max(axis=1) > 0.1)
+
+    last = np.full(2, 0.1)  # which is more in single precision
+    decision = shield_of(Known(at_most), num_candidates=1).filter(np.ones(2), np.ones(2), 0.5, last_safe=last)
+    assert (decision.action <= 0.1).all()
+
+
+def test_an_action_that_cannot_be_run_is_not_vouched_for():
+    with pytest.raises(ValueError, match=r"safe_action \[5. 0.\] is not an action of Box"):
+        shield_of(Unknown(), safe_action=[5.0, 0.0])
+    shield = shield_of(Unknown(), safe_action=lambda states: np.where(states > 0, 5.0, np.nan))
+    assert shield.filter(-np.ones(2), np.zeros(2), 0.5).stopped
+    with pytest.raises(ValueError, match="is not an action of Box"):
+        shield.filter(np.ones(2), np.zeros(2), 0.5)
+
+
+def test_what_is_no_number_is_not_certified():
+    certified = shield_of(Unknown()).certified(np.zeros(2), np.array([[np.nan, 0.0], [0.0, 0.0]]), 1.0)
+    assert certified.tolist() == [False, True]
+
+
+def test_more_candidates_than_a_file_may_ask_for_are_refused():
+    with pytest.raises(ValueError, match="num_candidates=20000 must be at most 10,000"):
+        shield_of(Unknown(), num_candidates=20_000)

@@ -6,10 +6,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
 
 from conftest import Line
-from safexp.vector import as_vec_env, info_column, reset_some
+from safexp.vector import as_vec_env, gives, info_column, reset_some
 
 MODES = [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED]
 
@@ -126,3 +127,36 @@ def test_what_was_returned_is_not_written_over():
     first = venv.reset()
     venv.step(np.full((1, 1), 0.5, dtype=np.float32))
     np.testing.assert_array_equal(first, [[0.0]])
+
+
+class Mixed(Line):
+    """Tells whole numbers where the cost is zero, as Python does, and sometimes as arrays."""
+
+    def __init__(self, kind):
+        super().__init__(50)
+        self.kind = kind
+
+    def step(self, action):
+        observation, reward, terminated, truncated, _ = super().step(action)
+        return observation, reward, terminated, truncated, {"cost": self.kind}
+
+
+@pytest.mark.parametrize("zero", [0, np.array(0), np.int64(0), False])
+@pytest.mark.parametrize("wrap", [lambda envs: envs, RecordEpisodeStatistics])
+def test_a_whole_number_does_not_round_the_costs_of_others(zero, wrap):
+    venv = as_vec_env(wrap(SyncVectorEnv([lambda: Mixed(zero), lambda: Mixed(0.9)])))
+    venv.reset()
+    _, _, _, infos = venv.step(np.zeros((2, 1), dtype=np.float32))
+    np.testing.assert_array_equal(info_column(venv, infos, "cost"), [0.0, 0.9])
+
+
+def test_an_array_without_dimensions_is_a_number():
+    venv = as_vec_env(Line(3))
+    assert gives(venv, [{"margin": np.array(0.5)}], "margin")
+    assert not gives(venv, [{"margin": np.array([0.5])}], "margin")
+    assert not gives(venv, [{"margin": None}], "margin")
+
+
+def test_a_monitor_that_misses_stops_is_warned_of(caplog):
+    as_vec_env(VecMonitor(DummyVecEnv([lambda: Line(3)])))
+    assert "VecMonitor misses the episodes that the shield stops" in caplog.text

@@ -97,7 +97,11 @@ def unasked(candidates: Array, num_costs: int, vouched: Array | None) -> Outlook
 
 
 def vouched_actions(space: spaces.Box | spaces.Discrete, safe_action: SafeAction, observations: Observations) -> Array:
-    """The user's safe actions, encoded (n, da), NaN where there is no promise."""
+    """The user's safe actions, encoded (n, da), NaN where there is no promise.
+
+    Raises:
+        ValueError: where they are no actions of the space.
+    """
     n = batch_size(observations)
     given = safe_action(observations) if callable(safe_action) else safe_action
     actions = np.asarray(given, dtype=np.float64)
@@ -109,6 +113,14 @@ def vouched_actions(space: spaces.Box | spaces.Discrete, safe_action: SafeAction
     promised = ~np.isnan(actions).reshape(n, -1).any(axis=1)
     size = int(space.n) if isinstance(space, spaces.Discrete) else int(np.prod(single))
     encoded = np.full((n, size), np.nan)
+    if isinstance(space, spaces.Box):
+        given_there = actions[promised].astype(space.dtype)
+        outside = ~((given_there >= space.low) & (given_there <= space.high)).all(axis=tuple(range(1, actions.ndim)))
+        if outside.any():
+            raise ValueError(
+                f"safe_action {given_there[outside][0]} is not an action of {space}: nobody has vouched for the "
+                "nearest one that is."
+            )
     if promised.any():
         encoded[promised] = encode_actions(space, actions[promised])
     return encoded

@@ -36,6 +36,10 @@ TOLERANCE = 1e-9
 """How far a (scaled) cost or discounted sum may exceed its limit: room for rounding, and for nothing else."""
 
 
+LEAST_WEIGHT = 1e-200
+"""Of a discounted cost: a smaller one could spend nothing that a number can hold."""
+
+
 class Constraint(ABC):
     """A safety constraint as a sequence of thresholds.
 
@@ -59,6 +63,12 @@ class Constraint(ABC):
     def first_signal(self, observations: Observations) -> Array:
         """What the first state of an episode brings before any action, (n,)."""
         return np.zeros(batch_size(observations))
+
+    def logged(self, costs: Array, margins: Array | None) -> Array:
+        """The signals (n,) of logged transitions; raises `ValueError` where they are not one for each."""
+        if costs.ndim != 1:
+            raise ValueError(f"logged costs have shape {costs.shape}, expected (n,) for {type(self).__name__}.")
+        return costs
 
     def normalise(self, signal: Array) -> Array:
         """The signal as a cost in [0, 1]."""
@@ -302,6 +312,13 @@ class Margin(Constraint):
         refuse(~np.isfinite(margins), margins, f"info[{self.key!r}] must be a finite signed distance")
         return margins
 
+    def logged(self, costs: Array, margins: Array | None) -> Array:
+        """The margins, where they are logged as such, or else what is logged as the cost."""
+        costs = super().logged(costs, margins)
+        if margins is not None and (self.key == "margin" or np.array_equal(costs, margins < 0)):
+            return margins
+        return costs
+
     def normalise(self, signal: Array) -> Array:
         return np.clip(0.5 - signal / (2 * self.scale), 0.0, 1.0)
 
@@ -348,6 +365,11 @@ class AllOf(Constraint):
     def first_signal(self, observations: Observations) -> Array:
         return np.stack([part.first_signal(observations) for part in self.parts], axis=-1)
 
+    def logged(self, costs: Array, margins: Array | None) -> Array:
+        if costs.ndim != 2 or costs.shape[1] != len(self.parts):
+            raise ValueError(f"logged costs have shape {costs.shape}, expected (n, {len(self.parts)}) for AllOf.")
+        return np.stack([part.logged(costs[:, k], margins) for k, part in enumerate(self.parts)], axis=-1)
+
     def normalise(self, signal: Array) -> Array:
         return np.stack([part.normalise(signal[..., k]) for k, part in enumerate(self.parts)], axis=-1)
 
@@ -377,7 +399,7 @@ class AllOf(Constraint):
 def remaining(limit: float, state: Array) -> Array:
     """(ξ − S) / γʰ from the sum spent and the weight of the next cost, (n, 2) -> (n,)."""
     spent, weight = state[:, 0], state[:, 1]
-    return (limit - spent + TOLERANCE) / np.maximum(weight, np.finfo(np.float64).tiny)
+    return (limit - spent + TOLERANCE) / np.maximum(weight, LEAST_WEIGHT)
 
 
 def spend(state: Array, cost: Array, discount: float) -> Array:

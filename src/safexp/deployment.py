@@ -9,6 +9,7 @@ policy.observe(cost)
 
 from __future__ import annotations
 
+import inspect
 import logging
 import weakref
 from collections.abc import Callable
@@ -71,6 +72,8 @@ class ShieldedPolicy:
         fallback: the action for all emergencies, for which the user vouches.
         deadline: how many seconds an answer may take, None for as long as it takes, without a thread.
         show_threshold: call `policy(observation, threshold)`, for one that wants to know what remains.
+        braking: what a stop itself may cost while the machine comes to rest, in units of the largest cost of a step:
+            the shield is asked as if that much less remained.
     """
 
     def __init__(
@@ -81,20 +84,25 @@ class ShieldedPolicy:
         fallback: ArrayLike,
         deadline: float | None = None,
         show_threshold: bool = False,
+        braking: float = 0.0,
     ) -> None:
+        if not 0 <= braking < np.inf:
+            raise ValueError(f"braking={braking} must be finite and at least 0.")
         if deadline is not None and not 0 < deadline < np.inf:
             raise ValueError(f"deadline={deadline} must be a number of seconds above 0, or None for no deadline.")
         if not callable(policy) and not hasattr(policy, "predict"):
             raise TypeError(f"policy={policy!r} is no function of the observation and has no method predict.")
+        self._propose = _predicts(policy) if hasattr(policy, "predict") else policy
+        _check_takes(self._propose, policy, show_threshold)
         self.policy = policy
         self.shield = shield
         self.constraint = constraint
         self.fallback = _checked_fallback(shield.action_space, fallback)
         self.deadline = deadline
         self.show_threshold = show_threshold
+        self.braking = braking
         self.counts: dict[Outcome, int] = dict.fromkeys(get_args(Outcome), 0)
         self.bad_costs = 0
-        self._propose = policy if callable(policy) else _predicts(policy)
         self._memory: Array | None = None
         self._ones = np.ones(np.shape(constraint.largest_threshold))
         self._awaited: Array | None = None
@@ -113,8 +121,12 @@ class ShieldedPolicy:
         constraint: Constraint | None = None,
         quantifier: Quantifier | None = None,
         safe_action: SafeAction | None = None,
+        show_threshold: bool | None = None,
     ) -> Self:
-        """A controller with the shield and the constraint of a saved agent; a saved shield has no constraint."""
+        """A controller with the shield, the constraint and the braking of a saved agent; a shield has none of these.
+
+        A policy is shown the threshold where the agent's own was, unless `show_threshold` says otherwise.
+        """
         document, arrays = checkpoint.read(Path(path))
         checkpoint.expect(document, "shield", path)
         if constraint is None and "constraint" not in document:
@@ -122,14 +134,10 @@ class ShieldedPolicy:
         with checkpoint.understood(path):
             shield = Shield.build(document["shield"], arrays, quantifier, safe_action)
             constraint = constraint or checkpoint.build_constraint(document["constraint"])
-        return cls(
-            policy,
-            shield,
-            constraint,
-            fallback,
-            deadline,
-            show_threshold=bool(document.get("show_threshold", False)),
-        )
+            braking = float(document.get("braking", 0.0))
+        if show_threshold is None:
+            show_threshold = bool(document.get("show_threshold", False))
+        return cls(policy, shield, constraint, fallback, deadline, show_threshold, braking)
 
     @property
     def threshold(self) -> float | Array:
@@ -171,7 +179,7 @@ class ShieldedPolicy:
         if given.shape != self._ones.shape:
             raise ValueError(f"cost={cost!r} has shape {given.shape}, expected {self._ones.shape}.")
         scaled = np.asarray(self.constraint.normalise(given), dtype=np.float64)
-        known = np.isfinite(scaled) & (scaled >= 0)
+        known = scaled >= 0  # NaN is not
         if not (known & (scaled <= 1)).all():
             self.bad_costs += 1
         costs = np.where(known, scaled, 1.0)  # one above the largest counts as what it is
@@ -188,10 +196,12 @@ class ShieldedPolicy:
             seen = (observation, threshold) if self.show_threshold else (observation,)
             proposal = np.asarray(self._propose(*seen))
             encode_actions(self.shield.action_space, proposal[None])  # raises where this is no action
+            if not np.isfinite(proposal).all():
+                raise ValueError(f"{proposal} is not finite")
         except Exception as error:  # whatever a controller raises, the plant needs an action
             return self._emergency("policy error", f"{type(error).__name__}: {error}")
         try:
-            decision = self.shield.filter(observation, proposal, threshold, last_safe)
+            decision = self.shield.filter(observation, proposal, threshold - self.braking, last_safe)
         except Exception as error:
             return self._emergency("shield error", f"{type(error).__name__}: {error}")
         if decision.stopped:
@@ -253,6 +263,20 @@ def _work(jobs: SimpleQueue[_Job | None]) -> None:
 
 def _predicts(policy: Any) -> Callable[[Any], Any]:
     return lambda observation: policy.predict(observation, deterministic=True)[0]
+
+
+def _check_takes(propose: Callable[..., Any], policy: Any, show_threshold: bool) -> None:
+    """Raise `TypeError` where a policy does not take what it will be shown, as far as that can be told."""
+    shown = ("observation", "threshold") if show_threshold else ("observation",)
+    try:
+        signature = inspect.signature(propose)
+    except ValueError:  # of a function that is not written in Python
+        return
+    try:
+        signature.bind(*shown)
+    except TypeError as error:
+        remedy = "give show_threshold=False" if show_threshold else "give show_threshold=True"
+        raise TypeError(f"policy={policy!r} cannot be called with ({', '.join(shown)}): {error}; {remedy}.") from error
 
 
 def _checked_fallback(space: spaces.Box | spaces.Discrete, fallback: ArrayLike) -> NDArray[Any]:

@@ -69,6 +69,9 @@ def fits(space: spaces.Space[Any], value: Any) -> bool:
     if array.shape != space.shape or not np.isfinite(array).all():
         return False
     if isinstance(space, spaces.Box):
+        if np.issubdtype(space.dtype, np.floating):
+            with np.errstate(over="ignore"):  # infinite is outside, too
+                array = array.astype(space.dtype)  # as the bounds were rounded
         return bool(((array >= space.low) & (array <= space.high)).all())
     return bool((array == np.floor(array)).all()) and space.contains(array.astype(space.dtype))
 

@@ -124,6 +124,8 @@ class LearnedReset(Stop):
 
     def note(self, step: Driven) -> None:
         """Store the transitions, and follow what each takeover costs from the learner's last step on."""
+        if not self.learning:
+            return
         before, after = self._encoded(step.step.observations), self._encoded(step.step.next_observations)
         self._recent.append((before, after, self.learner.policy.scale_action(step.step.actions), -step.costs))
         begins = step.driving_on & ~step.driving
@@ -133,12 +135,22 @@ class LearnedReset(Stop):
         self._spent += step.costs
         over = self._followed & ~step.driving_on
         self._followed = (self._followed & ~over) | begins
-        for row in np.flatnonzero(over & (step.stopped | ~step.ended)):
-            missed = bool(step.stopped[row] or self._spent[row] > self._promised[row])
-            self.takeovers += 1
-            self.misses += missed
-            self.failures += bool(step.stopped[row])
-            self.offset = float(np.clip(self.offset + self.rate * (missed - self.delta), 0.0, self._largest))
+        for row in np.flatnonzero(over & (step.stopped | ~step.ended)).tolist():
+            self._judge(row, bool(step.stopped[row]))
+
+    def end(self, rows: Flags, stopped: bool) -> None:
+        """Judge the takeovers that a human ended, and forget the others."""
+        if stopped:
+            for row in np.flatnonzero(self._followed & rows).tolist():
+                self._judge(row, stopped)
+        self._followed &= ~rows
+
+    def _judge(self, row: int, stopped: bool) -> None:
+        missed = bool(stopped or self._spent[row] > self._promised[row])
+        self.takeovers += 1
+        self.misses += missed
+        self.failures += stopped
+        self.offset = float(np.clip(self.offset + self.rate * (missed - self.delta), 0.0, self._largest))
 
     def learn(self) -> None:
         """Update TD3."""

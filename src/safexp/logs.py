@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from safexp.constraints import Constraint
 from safexp.encoding import encode_actions, encode_observations
 from safexp.quantifiers.base import Transitions
 from safexp.signals import Array, Observations
@@ -36,8 +37,8 @@ class Log(NamedTuple):
     """Logged transitions, as the user has them.
 
     `observations` and `actions` are batches of the environment's spaces (n, ...), `costs` (n,) or (n, K) what the
-    constraint reads at each step (for `Margin`: margins), `margins` (n,) signed distances if a quantifier models them,
-    `episodes` (n,) whole numbers that tell which steps belong together, for `Calibrated`.
+    constraint reads at each step (for `Margin`: margins, if these are not given by themselves), `margins` (n,) signed
+    distances to the limit, `episodes` (n,) whole numbers that tell which steps belong together, for `Calibrated`.
     """
 
     observations: Observations
@@ -45,6 +46,12 @@ class Log(NamedTuple):
     costs: NDArray[Any]
     margins: NDArray[Any] | None = None
     episodes: NDArray[Any] | None = None
+
+
+def signals_of(log: Log, constraint: Constraint) -> Array:
+    """What a constraint would have read at the logged steps, (n,) or (n, K), in the user's units."""
+    margins = None if log.margins is None else np.asarray(log.margins, dtype=np.float64)
+    return constraint.logged(np.asarray(log.costs, dtype=np.float64), margins)
 
 
 def encode_log(log: Log, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> Transitions:
@@ -93,7 +100,7 @@ def read_log(path: str | Path) -> Log:
 
 def _read_csv(path: Path) -> Log:
     try:
-        with path.open(newline="") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets begin with a mark
             header, *rows = list(csv.reader(file)) or [[]]
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read as a CSV file: {error}") from error

@@ -50,14 +50,14 @@ from safexp.learners import (
     name_of,
 )
 from safexp.learners.epochs import EndOfEpoch
-from safexp.logs import Log
+from safexp.logs import Log, signals_of
 from safexp.penalty import Penalty
 from safexp.progress import ProgressBar
 from safexp.quantifiers import Each, Quantifier
 from safexp.replay import Rewriting
 from safexp.shield import Decision, Shield
 from safexp.signals import Array, Observations, as_batch
-from safexp.stops import Stop
+from safexp.stops import Reset, Stop
 from safexp.vector import NoEnvironments, as_vec_env
 from safexp.wrappers.guard import Guard
 
@@ -132,8 +132,7 @@ class MASE:
                 type(quantifier).__name__,
             )
         if seed_data is not None:
-            costs = constraint.normalise(np.asarray(seed_data.costs, dtype=np.float64))
-            shield.fit(seed_data._replace(costs=costs))
+            shield.fit(seed_data._replace(costs=constraint.normalise(signals_of(seed_data, constraint))))
         self.guard = Guard(venv, constraint, shield, penalty, shielding, show_threshold, stop)
         self.epoch_steps = epoch_steps
         self.epochs = self.epoch_began = 0
@@ -257,6 +256,7 @@ class MASE:
             "constraint": checkpoint.describe_constraint(self.constraint),
             "penalty": checkpoint.describe_penalty(self.guard.penalty),
             "show_threshold": self.guard.show_threshold,
+            "braking": self.guard.stop.braking,
             "learner": name_of(type(self.learner)),
             "policy": describe_policy(self.learner_options),
         }
@@ -292,9 +292,14 @@ class MASE:
                 document["penalty"] and Penalty(**document["penalty"]),
                 safe_action=shield.safe_action,
                 seed=seed,
-                stop=stop,
+                stop=stop or Reset(document.get("braking", 0.0)),
                 levels=document["shield"]["levels"],
                 show_threshold=document["show_threshold"],
+            )
+        if agent.guard.stop.braking < document.get("braking", 0.0):
+            raise checkpoint.CheckpointError(
+                f"{path} was trained with braking={document['braking']:g}, and stop={stop!r} has "
+                f"{agent.guard.stop.braking:g}: give it as much."
             )
         for name in ("observation_space", "action_space"):
             saved, given = getattr(shield, name), getattr(agent.shield, name)

@@ -27,6 +27,7 @@ from safexp.candidates import Flags, Outlook, SafeAction, candidate_actions, una
 from safexp.encoding import check_action_space, encode_actions, encode_observations
 from safexp.logs import Log, encode_log, read_log
 from safexp.quantifiers.base import Quantifier
+from safexp.quantifiers.each import Each
 from safexp.signals import Array, Observations, as_batch, batch_size
 
 LEARNED = "quantifier."
@@ -108,6 +109,8 @@ class Shield:
             )
         if levels is not None and not (len(levels) and 0 <= min(levels) <= max(levels) <= 1):
             raise ValueError(f"levels={tuple(levels)} must be one or more costs in [0, 1], such as (0, 1).")
+        if num_candidates > checkpoint.MOST:
+            raise ValueError(f"num_candidates={num_candidates} must be at most {checkpoint.MOST:,}.")
         self.quantifier = quantifier
         self.observation_space = observation_space
         self.action_space = check_action_space(action_space)
@@ -117,6 +120,8 @@ class Shield:
         self.failures = 0
         self._counting = Lock()  # many threads may share a shield
         self._fixed = candidate_actions(self.action_space, num_candidates)
+        if safe_action is not None and not callable(safe_action):
+            vouched_actions(self.action_space, safe_action, np.empty(1))  # raises where this is no action
 
     def fit(self, log: Log | str | Path) -> None:
         """Learn the costs from logged transitions alone; `read_log` says what a file of them looks like."""
@@ -156,6 +161,8 @@ class Shield:
             np.asarray(document["safe_action"], dtype=np.float64)  # raises where it is no action of any space
         if quantifier is None:
             quantifier = checkpoint.build_quantifier(document["quantifier"])
+        elif document["quantifier"]["name"] == "Each" and not isinstance(quantifier, Each):
+            quantifier = Each.of(quantifier, len(document["quantifier"]["parts"]))  # as it was when it was trained
         shield = cls(
             quantifier,
             checkpoint.build_space(document["observation_space"]),
@@ -260,8 +267,9 @@ class Shield:
     def certified(self, observation: Any, actions: NDArray[Any], threshold: float | ArrayLike) -> Flags:
         """Which of these actions (m, ...) are safe in one state, in one call of the quantifier or none."""
         state, limits = self._question(as_batch(observation), np.asarray(threshold)[None])
-        bounds, _ = self._bounds(state, encode_actions(self.action_space, actions)[None], limits)
-        return np.asarray((bounds[0] <= limits).all(axis=1))
+        candidates = encode_actions(self.action_space, actions)
+        bounds, _ = self._bounds(state, candidates[None], limits)
+        return np.asarray((bounds[0] <= limits).all(axis=1) & np.isfinite(candidates).all(axis=1))
 
     def _case(
         self, observations: Observations, actions: NDArray[Any], thresholds: ArrayLike, outlook: Outlook | None = None
@@ -292,7 +300,8 @@ class Shield:
         viable = outlook.viable
         intervened = unsafe & viable
         if intervened.any():
-            ranking = np.where(outlook.safe, self._ranking(outlook, case.proposals, preferences), np.inf)
+            ranking = np.nan_to_num(self._ranking(outlook, case.proposals, preferences), nan=np.finfo(np.float64).max)
+            ranking = np.where(outlook.safe, ranking, np.inf)  # which no safe action has
             rows, best = np.flatnonzero(intervened), ranking.argmin(axis=1)[intervened]
             case = case._replace(proposals=case.proposals.copy(), bounds=case.bounds.copy())
             case.proposals[rows], case.bounds[rows] = outlook.candidates[rows, best], outlook.upper_bounds[rows, best]
@@ -312,7 +321,7 @@ class Shield:
         )
         if isinstance(self.action_space, spaces.Discrete):
             return unasked(np.repeat(self._fixed[None], n, axis=0), num_costs, vouched)
-        last = np.nan if last_safe is None else np.asarray(last_safe, dtype=np.float64).reshape(n, -1)
+        last = np.nan if last_safe is None else encode_actions(self.action_space, last_safe)
         extra = [last] if vouched is None else [last, vouched]
         return unasked(with_extra(self._fixed, n, extra), num_costs, vouched)
 

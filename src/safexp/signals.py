@@ -14,6 +14,10 @@ CostSource = str | Callable[[Observations, NDArray[Any], Observations], ArrayLik
 StatePredicate = Callable[[Observations], ArrayLike]
 
 
+SINGLE = 2.0**-23
+"""How much larger than the largest cost one is that was rounded to single precision."""
+
+
 class Step(NamedTuple):
     """One vector step, as a constraint reads its signal from it.
 
@@ -60,12 +64,14 @@ def read_cost(source: CostSource, cost_max: float, step: Step) -> Array:
     else:
         costs = np.asarray(step.info(source), dtype=np.float64)
         name = f"info[{source!r}]"
+        if costs.shape != (batch_size(step.observations),):
+            raise ValueError(f"{name} has the shape {costs.shape[1:]} at a step, expected a single number.")
     refuse(
-        ~((costs >= 0) & (costs <= cost_max)),
+        ~((costs >= 0) & (costs <= cost_max * (1 + SINGLE))),
         costs,
         f"{name} must lie in [0, {cost_max:g}]; give the constraint cost_max=<largest cost> if costs have other units",
     )
-    return costs
+    return np.minimum(costs, cost_max)
 
 
 def indicator(unsafe: StatePredicate, observations: Observations) -> Array:

@@ -55,6 +55,7 @@ class Stop(ABC):
                 raise ValueError(f"{type(self).__name__}({name}={value}) must be finite and at least 0.")
         self.braking = braking
         self.penalty = penalty
+        self.learning = True  # False in an audit, and wherever an agent is put to use
 
     def check(self, constraint: Constraint, venv: VecEnv) -> None:
         """Get ready for these environments; raise `ValueError` where there is no budget to brake or to drive out on."""
@@ -75,6 +76,9 @@ class Stop(ABC):
 
     def note(self, step: Driven) -> None:  # noqa: B027 (most learn nothing)
         """See a step of all environments."""
+
+    def end(self, rows: Flags, stopped: bool) -> None:  # noqa: B027
+        """The episodes of these environments (n,) were ended between two steps, by a human if `stopped`."""
 
     def learn(self) -> None:  # noqa: B027
         """An epoch is over."""

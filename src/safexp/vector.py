@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
@@ -23,6 +24,8 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvO
 
 from safexp.signals import Observations, take
 from safexp.tasks.six_tuple import SixTuple
+
+log = logging.getLogger("safexp")
 
 Infos = list[dict[str, Any]]
 AnyWrapper = gym.Wrapper[Any, Any, Any, Any]
@@ -55,6 +58,8 @@ def check_wrappers(env: VecEnv) -> VecEnv:
                 f"{type(layer).__name__} hides the raw observation from the shield: give the environment inside it, "
                 "and change observations within the environments (gymnasium.wrappers) instead."
             )
+        if isinstance(layer, VecMonitor):
+            log.warning("VecMonitor misses the episodes that the shield stops: leave it out, `agent.episodes` has all")
         layer = getattr(layer, "venv", None)
     return env
 
@@ -76,7 +81,7 @@ def gives(venv: VecEnv, infos: Infos, key: str) -> bool:
     """Whether every environment put a single number under this key of its info at this step."""
     if isinstance(venv, BatchedVecEnv):
         return key in venv.columns and venv.columns[key].ndim == 1
-    return all(np.isscalar(info.get(key)) for info in infos)
+    return all(info.get(key) is not None and np.ndim(info[key]) == 0 for info in infos)
 
 
 def reset_some(venv: VecEnv, environments: NDArray[np.bool_], observations: Observations) -> Observations:
@@ -227,16 +232,19 @@ def _columns(batch: dict[str, Any], final: dict[str, Any], dones: NDArray[np.boo
 
 def _keep_infos_exact(envs: VectorEnv[Any, Any, Any]) -> None:
     """Let Gymnasium gather numbers as floats: it takes the type of the first, and an int 0 would make a 0.9 a 0."""
-    gather = envs._add_info
+    inner = envs.unwrapped  # what gathers, whatever is wrapped around it
+    gather = inner._add_info
 
     def in_floats(gathered: dict[str, Any], info: dict[str, Any], index: int) -> dict[str, Any]:
-        exact = {
-            key: float(value) if isinstance(value, int | np.integer | np.bool_) else value
-            for key, value in info.items()
-        }
-        return gather(gathered, exact, index)
+        return gather(gathered, {key: _as_float(value) for key, value in info.items()}, index)
 
-    setattr(envs, "_add_info", in_floats)  # noqa: B010 (on this instance alone)
+    setattr(inner, "_add_info", in_floats)  # noqa: B010 (on this instance alone)
+
+
+def _as_float(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.astype(np.float64) if value.dtype.kind in "biu" else value
+    return float(value) if isinstance(value, int | np.integer | np.bool_) else value
 
 
 def _equal(some: Observations, others: Observations) -> bool:

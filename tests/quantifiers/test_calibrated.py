@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from safexp import Calibrated, Each, ExactGP, Known, Log, Shield, Unknown, checkpoint
+from safexp import Calibrated, Each, ExactGP, Known, Log, Shield, SparseGP, Unknown, checkpoint
 from safexp.quantifiers import Transitions
 from safexp.quantifiers.calibrated import episode_maxima, excess_in_widths, least_scale
 
@@ -257,3 +257,9 @@ def test_a_quantifier_that_fails_inside_lets_nothing_through(how, after, caplog)
 def test_wrong_arguments_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         Calibrated(Unknown(), **options)
+
+
+def test_a_log_of_one_episode_leaves_nothing_to_learn_from():
+    data = Transitions(np.zeros((9, 1)), np.zeros((9, 1)), np.zeros(9), episodes=np.zeros(9, dtype=np.int64))
+    with pytest.raises(ValueError, match="holds out all episodes that it was given, and leaves none to learn from"):
+        Calibrated(SparseGP()).fit(data)

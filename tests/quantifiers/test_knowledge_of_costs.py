@@ -53,6 +53,12 @@ def test_an_interval_of_the_margin_becomes_the_exact_interval_of_the_cost(margin
     assert abs(true - mean[0, 0]) <= found[0, 0] + 1e-9
 
 
+def test_beyond_its_reach_any_cost_is_possible():
+    inner = Known(lambda states, actions: np.ones(len(states)))  # what all margins from −reach down are learned as
+    mean, width = FromMargin(inner, softness=2.0, reach=2.0).predict(np.zeros((1, 3)), np.zeros((1, 1, 1)))
+    assert mean[0, 0] + width[0, 0] == 1.0
+
+
 def test_margins_are_learned_and_costs_predicted():
     rng = np.random.default_rng(0)
     states = rng.uniform(-1, 1, (300, 3))

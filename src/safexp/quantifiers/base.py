@@ -39,7 +39,7 @@ class Quantifier(ABC):
 
     @abstractmethod
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        """Mean and width (n, m) or (n, m, K) of the costs of `actions` (n, m, da) in `states` (n, ds)."""
+        """Mean and width (n, m), of `Each` (n, m, K), of the costs of `actions` (n, m, da) in `states` (n, ds)."""
 
     @abstractmethod
     def update(self, data: Transitions) -> None:

@@ -112,6 +112,11 @@ class Calibrated(Quantifier):
         self._check(data)
         self.excess, self._held_out, self._numbered = 0.0, None, 0
         data, held = self._split(data)
+        if held.all():
+            raise ValueError(
+                f"Calibrated(holdout={self.holdout}) holds out all episodes that it was given, and leaves none to "
+                "learn from: give more of them, each with a number of its own."
+            )
         self.quantifier.fit(rows_of(data, ~held))
         self._hold_out(rows_of(data, held))
 

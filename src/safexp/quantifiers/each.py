@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.from_margin import FromMargin
 from safexp.signals import Array
+
+
+def models_margin(quantifier: Quantifier) -> bool:
+    """Whether it predicts the cost from the margin, by itself or through the one inside it."""
+    inner = getattr(quantifier, "quantifier", None)
+    by_itself = isinstance(quantifier, FromMargin) or getattr(quantifier, "target", None) == "margin"
+    return by_itself or (inner is not None and models_margin(inner))
 
 
 class Each(Quantifier):
@@ -21,7 +29,16 @@ class Each(Quantifier):
 
     @classmethod
     def of(cls, quantifier: Quantifier, count: int) -> Each:
-        """`count` copies that share the δ of one."""
+        """`count` copies that share the δ of one.
+
+        Raises:
+            ValueError: where it models the margin, which there is only one of, and which says nothing of other costs.
+        """
+        if count > 1 and models_margin(quantifier):
+            raise ValueError(
+                f"{type(quantifier).__name__} models the margin, and {count} copies of it would predict {count} costs "
+                'from that alone: give one quantifier for each, such as Each(SparseGP("margin"), SparseGP("cost")).'
+            )
         return cls(*(quantifier.with_delta(quantifier.delta / count) for _ in range(count)))
 
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.data_set import check_transitions
 from safexp.quantifiers.kernels import Kernel, covariance
 from safexp.signals import Array
 
@@ -107,6 +108,7 @@ class ExactGP(Quantifier):
         return self.norm_bound + self.noise / math.sqrt(self.regulariser) * spread
 
     def update(self, data: Transitions) -> None:
+        check_transitions(data)
         points = self._scale(data.states, data.actions)
         if self.size == 0:
             self._forget(points.shape[1])

@@ -37,7 +37,9 @@ class FromMargin(Quantifier):
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
         mean, width = (np.asarray(part) for part in self.quantifier.predict(states, actions))
         usable = np.isfinite(mean) & (width >= 0)
-        high, low = self._cost_of(mean + width), self._cost_of(mean - width)
+        # An end at 1 or 0 stands for all margins beyond the reach.
+        high = np.where(mean + width >= 1, 1.0, self._cost_of(mean + width))
+        low = np.where(mean - width <= 0, 0.0, self._cost_of(mean - width))
         return np.where(usable, (high + low) / 2, np.nan), np.where(usable, (high - low) / 2, np.nan)
 
     def update(self, data: Transitions) -> None:

@@ -51,7 +51,8 @@ class GLM(Quantifier):
             )
         if width == "paper" and regulariser not in (None, 1.0):
             raise ValueError(f"regulariser is {regulariser}, but the paper's width is stated for 1; leave it out")
-        self.regulariser = regulariser or (1.0 if width == "paper" or noise > 0.0 else 0.01)
+        by_default = 1.0 if width == "paper" or noise > 0.0 else 0.01
+        self.regulariser = by_default if regulariser is None else regulariser
         if self.regulariser <= 0.0:
             raise ValueError(f"regulariser is {regulariser}; it must be positive")
         self.features, self.dimension, self.link, self.width_kind = features, dimension, link, width

@@ -266,7 +266,7 @@ def make_stop(config: RunConfig, knowledge: Knowledge) -> Stop:
 
 
 def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:
-    """What a quantifier that learns starts from, in the units that the constraint reads."""
+    """What a quantifier that learns starts from."""
     if config.quantifier in ("unknown", "known"):
         return None
     if knowledge.log is None:
@@ -279,8 +279,6 @@ def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:
             "--constraint budget."
         )
     log = knowledge.log(np.random.default_rng(config.seed))
-    if config.constraint != "margin":
-        return log
-    if log.margins is None:
+    if config.constraint == "margin" and log.margins is None:
         raise ValueError(f"task {config.task!r} logs no margins: use --constraint budget or instantaneous.")
-    return log._replace(costs=log.margins)
+    return log

@@ -41,6 +41,8 @@ def load(
         run.config, num_envs=num_envs, task=task or run.config.task, task_options={**options, **drawn}
     )
     agent = build(config, to_use=True)
+    if isinstance(agent.envs, Guard):
+        agent.envs.stop.learning = False
     try:
         agent.restore(file)
     except CheckpointError as error:

@@ -129,6 +129,7 @@ class Guard(VecEnvWrapper):
     def reset(self) -> Observations:
         everywhere = np.ones(self.num_envs, dtype=bool)
         self.recorder.end(self.recorder.running, ~everywhere)
+        self.stop.end(everywhere, stopped=False)
         self._enter(self.venv.reset(), everywhere)
         self.mid_step = False
         if self.shielding:
@@ -234,6 +235,7 @@ class Guard(VecEnvWrapper):
             self._look(np.ones(self.num_envs, dtype=bool))
         stopped = ~self._viable
         self.recorder.end(stopped, stopped)
+        self.stop.end(stopped, stopped=True)
         self._restart(stopped)
         return stopped
 
