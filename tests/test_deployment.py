@@ -445,3 +445,8 @@ def test_an_agent_keeps_its_braking_in_its_file(tmp_path):
     plain = ShieldedPolicy.load(tmp_path / "a.safexp", lambda observation: np.zeros(1), [0.0], show_threshold=False)
     plain.reset(here)
     assert plain.act(here).outcome == "proposal"
+
+
+def test_a_fallback_is_an_action_and_no_function():
+    with pytest.raises(TypeError, match="is a function; it must be one action"):
+        ShieldedPolicy(lambda observation: WILD, Shield(Unknown(), STATES, SQUARE), Budget(5.0), lambda state: BRAKE)

@@ -14,6 +14,7 @@ from stable_baselines3 import PPO
 
 from conftest import Line
 from safexp import MASE, ExactGP, Log, Margin, Shield, read_log
+from safexp.logs import encode_log
 
 STATES = spaces.Box(-10.0, 10.0, (2,), np.float64)
 ACTIONS = spaces.Box(-1.0, 1.0, (1,), np.float64)
@@ -176,3 +177,30 @@ def test_margins_alone_are_learned_as_margins_under_a_margin(tmp_path):
     assert not agent.shield.filter(np.zeros(1), np.zeros(1), 0.5).stopped
     decision = agent.shield.filter(np.full(1, 0.9), np.full(1, 0.5), 0.5)
     assert decision.stopped or decision.intervened
+
+
+def test_actions_in_other_units_are_warned_of(caplog):
+    box, states = spaces.Box(-1.0, 1.0, (1,), np.float32), spaces.Box(-1.0, 1.0, (1,))
+    encode_log(Log(np.zeros((3, 1)), np.array([[0.1], [5.0], [-3.0]]), np.zeros(3)), states, box)
+    assert "2 of 3 logged actions lie outside of Box" in caplog.text
+    caplog.clear()
+    encode_log(Log(np.zeros((2, 1)), np.array([[0.1], [1.0]]), np.zeros(2)), states, box)
+    assert not caplog.text
+
+
+def test_a_log_of_another_kind_is_named():
+    shield = Shield(ExactGP(), spaces.Box(-1.0, 1.0, (1,)), spaces.Box(-1.0, 1.0, (1,)))
+    with pytest.raises(TypeError, match="got a ndarray, expected Log"):
+        shield.fit(np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("0.1,0.1,0.5\n1,2,0.5\n", "begins with numbers, not with the names of its columns; expected s0"),
+        ("s0;a0;cost\n1;2;0.5\n", "separates its columns by semicolons; expected commas"),
+    ],
+)
+def test_what_a_csv_file_begins_with_is_checked(tmp_path, content, message):
+    with pytest.raises(ValueError, match=message):
+        read_log(written(tmp_path, "log.csv", content))

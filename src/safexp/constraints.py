@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -83,6 +83,11 @@ class Constraint(ABC):
         """The threshold that the learner sees as 1."""
         return 1.0
 
+    @property
+    def grows(self) -> bool:
+        """Whether a threshold can exceed the largest one later, as that of a discounted budget does."""
+        return False
+
     def start(self, observations: Observations) -> Array:
         """What is remembered at the first state of an episode, (n, w)."""
         return np.zeros((batch_size(observations), self.memory))
@@ -111,6 +116,7 @@ class Instantaneous(Constraint):
     def __post_init__(self) -> None:
         check_limit(self, "limit", self.limit)
         check_positive(self, "cost_max", self.cost_max)
+        check_cost(self, self.cost)
 
     def threshold(self, state: Array) -> Array:
         return np.full(len(state), self.limit / self.cost_max + TOLERANCE)
@@ -135,11 +141,17 @@ class Schedule(Constraint):
 
     def __post_init__(self) -> None:
         check_positive(self, "cost_max", self.cost_max)
+        check_cost(self, self.cost)
+        if isinstance(self.limits, Mapping):
+            raise TypeError(
+                f"Schedule(limits={self.limits!r}) must be an array with one limit for every step, or a function of "
+                "the steps (n,)."
+            )
         if not callable(self.limits):
             limits = np.asarray(self.limits, dtype=np.float64)
-            if limits.ndim != 1 or limits.size == 0 or not np.all(np.isfinite(limits)):
+            if limits.ndim != 1 or limits.size == 0 or not np.all(np.isfinite(limits) & (limits >= 0)):
                 raise ValueError(
-                    f"Schedule(limits=...) needs finite limits of shape (steps,), got {self.limits!r}; "
+                    f"Schedule(limits=...) needs finite limits of at least 0 of shape (steps,), got {self.limits!r}; "
                     "give one limit for every step, or a function of the steps (n,)."
                 )
             object.__setattr__(self, "limits", limits)
@@ -187,10 +199,15 @@ class Budget(Constraint):
         check_limit(self, "limit", self.limit)
         check_discount(self, self.discount)
         check_positive(self, "cost_max", self.cost_max)
+        check_cost(self, self.cost)
 
     @property
     def largest_threshold(self) -> float:
         return max(self.limit / self.cost_max, 1.0)
+
+    @property
+    def grows(self) -> bool:
+        return self.discount < 1
 
     def start(self, observations: Observations) -> Array:
         return np.tile([0.0, 1.0], (batch_size(observations), 1))
@@ -228,6 +245,10 @@ class StateVisits(Constraint):
     @property
     def largest_threshold(self) -> float:
         return max(self.limit, 1.0)
+
+    @property
+    def grows(self) -> bool:
+        return self.discount < 1
 
     def signal(self, step: Step) -> Array:
         return self.first_signal(step.next_observations)
@@ -359,6 +380,10 @@ class AllOf(Constraint):
     def largest_threshold(self) -> Array:
         return np.array([part.largest_threshold for part in self.parts])
 
+    @property
+    def grows(self) -> bool:
+        return any(part.grows for part in self.parts)
+
     def signal(self, step: Step) -> Array:
         return np.stack([part.signal(step) for part in self.parts], axis=-1)
 
@@ -413,7 +438,21 @@ def discounted_sum(costs: Array, discount: float) -> float:
     return math.fsum(costs * discount ** np.arange(len(costs)))
 
 
+def check_number(owner: Constraint, name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{type(owner).__name__}({name}={value!r}) must be a number.")
+
+
+def check_cost(owner: Constraint, cost: CostSource) -> None:
+    if not (isinstance(cost, str) or callable(cost)):
+        raise TypeError(
+            f"{type(owner).__name__}(cost={cost!r}) must be a key of the environment's info, or a function of the "
+            "observations, actions and next observations."
+        )
+
+
 def check_limit(owner: Constraint, name: str, value: float) -> None:
+    check_number(owner, name, value)
     if not (math.isfinite(value) and value >= 0):
         raise ValueError(
             f"{type(owner).__name__}({name}={value}) must be finite and at least 0 (0 allows costs of zero only)."
@@ -421,11 +460,13 @@ def check_limit(owner: Constraint, name: str, value: float) -> None:
 
 
 def check_positive(owner: Constraint, name: str, value: float) -> None:
+    check_number(owner, name, value)
     if not (math.isfinite(value) and value > 0):
         raise ValueError(f"{type(owner).__name__}({name}={value}) must be finite and above 0.")
 
 
 def check_discount(owner: Constraint, value: float) -> None:
+    check_number(owner, "discount", value)
     if not 0 < value <= 1:
         raise ValueError(f"{type(owner).__name__}(discount={value}) must lie in (0, 1]; 1 adds costs up plainly.")
 

@@ -69,7 +69,8 @@ class ShieldedPolicy:
             `predict(observation, deterministic=True)` that returns the action first.
         shield: checks the proposals.
         constraint: turns what was observed into thresholds.
-        fallback: the action for all emergencies, for which the user vouches.
+        fallback: the one action for all emergencies, for which the user vouches; no function, since it must be there
+            even without an observation.
         deadline: how many seconds an answer may take, None for as long as it takes, without a thread.
         show_threshold: call `policy(observation, threshold)`, for one that wants to know what remains.
         braking: what a stop itself may cost while the machine comes to rest, in units of the largest cost of a step:
@@ -280,6 +281,11 @@ def _check_takes(propose: Callable[..., Any], policy: Any, show_threshold: bool)
 
 
 def _checked_fallback(space: spaces.Box | spaces.Discrete, fallback: ArrayLike) -> NDArray[Any]:
+    if callable(fallback):
+        raise TypeError(
+            f"fallback={fallback!r} is a function; it must be one action, which can be run whatever went wrong, "
+            "also where there is no observation."
+        )
     action = np.asarray(fallback, dtype=space.dtype)
     if not fits(space, action):
         raise ValueError(f"fallback={fallback!r} is not an action of {space}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import logging
 import lzma
 import re
 import struct
@@ -31,6 +32,9 @@ LARGEST_RATIO, ALWAYS = 100, 1 << 26
 """How many times larger than its file what is in it may be, unless it is at most so many bytes."""
 
 HEADER = "s0, s1, … for the states, a0, a1, … for the actions, cost (or cost0, cost1, …) or margin, and maybe episode"
+
+
+logger = logging.getLogger("safexp")
 
 
 class Log(NamedTuple):
@@ -63,6 +67,7 @@ def encode_log(log: Log, observation_space: spaces.Space[Any], action_space: spa
         None if log.margins is None else np.asarray(log.margins, dtype=np.float64),
         None if log.episodes is None else np.asarray(log.episodes, dtype=np.int64),
     )
+    _warn_of_clipped(np.asarray(log.actions), transitions.actions, action_space)
     lengths = {name: len(part) for name, part in zip(Log._fields, transitions, strict=True) if part is not None}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"logged transitions have different lengths: {lengths}.")
@@ -78,6 +83,14 @@ def encode_log(log: Log, observation_space: spaces.Space[Any], action_space: spa
             f"{costs[wrong[0]]}, and {wrong.size} do not in all: divide by the largest cost that can be."
         )
     return transitions
+
+
+def _warn_of_clipped(given: NDArray[Any], encoded: Array, space: spaces.Space[Any]) -> None:
+    if isinstance(space, spaces.Box):
+        same = given.astype(space.dtype).reshape(encoded.shape) == encoded
+        if outside := int((~same).any(axis=1).sum()):
+            share = f"{outside:,} of {len(encoded):,} logged actions lie outside of {space}"
+            logger.warning("%s, and are learned as the nearest ones inside: are they in other units?", share)
 
 
 def read_log(path: str | Path) -> Log:
@@ -104,6 +117,8 @@ def _read_csv(path: Path) -> Log:
             header, *rows = list(csv.reader(file)) or [[]]
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read as a CSV file: {error}") from error
+    if len(header) == 1 and ";" in header[0]:
+        raise ValueError(f"{path} separates its columns by semicolons; expected commas.")
     for line, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise ValueError(f"line {line} of {path} has {len(row)} values for {len(header)} columns.")
@@ -163,6 +178,8 @@ def _check_size(path: Path, unpacked: int) -> None:
 
 def _from_columns(path: Path, header: Sequence[str], table: Array, first_line: int) -> Log:
     """The log of a table (n, columns) with these names; rows are counted from `first_line`."""
+    if header and all(_is_number(name) for name in header):
+        raise ValueError(f"{path} begins with numbers, not with the names of its columns; expected {HEADER}.")
     if len(set(header)) != len(header):
         raise ValueError(f"{path} has a column twice: {', '.join(header)}.")
     unknown = [name for name in header if not re.fullmatch(r"[sa]\d+|cost\d*|margin|episode", name)]

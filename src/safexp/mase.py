@@ -38,6 +38,7 @@ from safexp import checkpoint
 from safexp.candidates import SafeAction
 from safexp.constraints import AllOf, Constraint
 from safexp.coverage import Coverage, measure
+from safexp.encoding import encode_observations
 from safexp.episodes import Episode
 from safexp.inputs import Inputs
 from safexp.learners import (
@@ -50,7 +51,7 @@ from safexp.learners import (
     name_of,
 )
 from safexp.learners.epochs import EndOfEpoch
-from safexp.logs import Log, signals_of
+from safexp.logs import Log, read_log, signals_of
 from safexp.penalty import Penalty
 from safexp.progress import ProgressBar
 from safexp.quantifiers import Each, Quantifier
@@ -80,7 +81,7 @@ class MASE:
             of their environment), off-policy ones from those that were executed.
         learner_options: arguments of its constructor, "policy" among them.
         penalty: what a stop costs; None leaves the reward as it was (an ablation).
-        seed_data: logged transitions to start the quantifier from.
+        seed_data: logged transitions to start the quantifier from, or a file of them (`read_log`).
         safe_action: an action, or a function of the observations, that is safe in every state.
         seed: of the learner and the environments.
         stop: what is done before an episode has to be stopped (`safexp.stops`); `Reset` by default.
@@ -99,7 +100,7 @@ class MASE:
         learner: type[BaseAlgorithm],
         learner_options: dict[str, Any] | None = None,
         penalty: Penalty | None = Penalty(),  # noqa: B008 (immutable)
-        seed_data: Log | None = None,
+        seed_data: Log | str | Path | None = None,
         safe_action: SafeAction | None = None,
         seed: int | None = None,
         *,
@@ -110,9 +111,14 @@ class MASE:
         shielding: bool = True,
         rewriting: bool = True,
     ) -> None:
-        for name, given, kind in [("constraint", constraint, Constraint), ("quantifier", quantifier, Quantifier)]:
+        for name, given, kind in [
+            *(("constraint", constraint, Constraint), ("quantifier", quantifier, Quantifier)),
+            *(("penalty", penalty or Penalty(), Penalty), ("stop", stop or Reset(), Stop)),
+        ]:
             if not isinstance(given, kind):
                 raise TypeError(f"{name}={given!r} is not a safexp.{kind.__name__}.")
+        if epoch_steps < 1:
+            raise ValueError(f"epoch_steps={epoch_steps} must be at least 1.")
         venv = as_vec_env(env)
         if isinstance(constraint, AllOf) and not isinstance(quantifier, Each):
             quantifier = Each.of(quantifier, len(constraint.parts))
@@ -131,6 +137,8 @@ class MASE:
                 type(constraint).__name__,
                 type(quantifier).__name__,
             )
+        if isinstance(seed_data, str | Path):
+            seed_data = read_log(seed_data)
         if seed_data is not None:
             shield.fit(seed_data._replace(costs=constraint.normalise(signals_of(seed_data, constraint))))
         self.guard = Guard(venv, constraint, shield, penalty, shielding, show_threshold, stop)
@@ -168,6 +176,8 @@ class MASE:
 
     def learn(self, total_timesteps: int, callback: MaybeCallback = None, progress_bar: bool = False) -> Self:
         """Algorithm 1 for (at least) this many further environment steps."""
+        if not total_timesteps >= 1:
+            raise ValueError(f"total_timesteps={total_timesteps} must be at least 1.")
         if self.guard.mid_step:
             self.learner._last_obs = None  # an exception broke a step: start new episodes
         elif self.learner._last_obs is not None:
@@ -211,8 +221,18 @@ class MASE:
     def predict(
         self, observation: Observations, threshold: float | Array | None = None, deterministic: bool = True
     ) -> Decision:
-        """What the policy proposes in a state, and what the shield makes of it under this threshold."""
+        """What the policy proposes in a state, and what the shield makes of it under this threshold.
+
+        Thresholds are told as `Constraint.threshold` tells them, in units of the largest cost of a step.
+        """
         shown, action, threshold = self._propose(observation, threshold, deterministic)
+        most = np.asarray(self.constraint.largest_threshold)
+        if not self.constraint.grows and (np.isfinite(threshold) & (threshold > most * (1 + 1e-6))).any():
+            raise ValueError(
+                f"threshold={threshold} is more than the largest of {type(self.constraint).__name__}, {most}: it is "
+                "told in units of the largest cost of a step, as constraint.threshold(state) tells it (divide by "
+                "cost_max)."
+            )
         preferences = self.guard.preferences
         ranking = None if preferences is None else lambda: preferences(shown)
         certifiable = self.guard.certifiable(np.asarray(threshold, dtype=np.float64)[None])[0]
@@ -229,11 +249,12 @@ class MASE:
     ) -> tuple[Observations, NDArray[Any], float | Array]:
         """What the learner sees, the policy's action, and the threshold."""
         batch = as_batch(observation)
+        encode_observations(self.shield.observation_space, batch)  # raises where it is none, or not finite
         if threshold is None:
             if self.constraint.in_observation:
                 raise ValueError(
                     f"{type(self.constraint).__name__} changes its threshold during an episode: give "
-                    "threshold=<what remains>, for example from constraint.start, update and threshold."
+                    "threshold=<what remains, divided by cost_max>, as constraint.start, update and threshold tell it."
                 )
             threshold = self.constraint.threshold(self.constraint.start(batch))[0]
         thresholds = np.asarray(threshold, dtype=np.float64)[None]

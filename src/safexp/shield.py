@@ -76,7 +76,8 @@ class Shield:
     Discrete actions are enumerated. In a box the proposal is tried first, then the nearest safe one of
     `num_candidates` fixed actions: the centre, the corners, a low-discrepancy set, and the last safe action. Where
     all thresholds are at least 1, the largest cost, everything is safe and the quantifier is not asked. A quantifier
-    that raises, or returns a NaN, a negative width or a wrong shape, certifies nothing; `failures` counts that.
+    that raises, or returns a NaN, a negative width or a wrong shape, certifies nothing; `failures` counts that, and
+    `last_failure` tells why.
     Threads may share a shield as long as none of them fits it.
 
     Args:
@@ -118,6 +119,7 @@ class Shield:
         self.levels = None if levels is None else np.sort(np.asarray(levels, dtype=np.float64))
         self.safe_action = safe_action
         self.failures = 0
+        self.last_failure = ""
         self._counting = Lock()  # many threads may share a shield
         self._fixed = candidate_actions(self.action_space, num_candidates)
         if safe_action is not None and not callable(safe_action):
@@ -125,6 +127,8 @@ class Shield:
 
     def fit(self, log: Log | str | Path) -> None:
         """Learn the costs from logged transitions alone; `read_log` says what a file of them looks like."""
+        if not isinstance(log, Log | str | Path):
+            raise TypeError(f"got a {type(log).__name__}, expected Log(observations, actions, costs) or a file of one.")
         data = log if isinstance(log, Log) else read_log(log)
         self.quantifier.fit(encode_log(data, self.observation_space, self.action_space))
 
@@ -377,6 +381,7 @@ class Shield:
     def _failed(self, reason: str) -> None:
         with self._counting:
             self.failures += 1
+            self.last_failure = reason
         level = logging.WARNING if self.failures == 1 else logging.DEBUG
         log.log(level, "%s certified nothing: %s", type(self.quantifier).__name__, reason)
 

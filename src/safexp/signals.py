@@ -66,6 +66,7 @@ def read_cost(source: CostSource, cost_max: float, step: Step) -> Array:
         name = f"info[{source!r}]"
         if costs.shape != (batch_size(step.observations),):
             raise ValueError(f"{name} has the shape {costs.shape[1:]} at a step, expected a single number.")
+    refuse(~np.isfinite(costs), costs, f"{name} must be a finite number: mend the environment or its sensors")
     refuse(
         ~((costs >= 0) & (costs <= cost_max * (1 + SINGLE))),
         costs,
@@ -89,4 +90,4 @@ def refuse(bad: NDArray[np.bool_], values: Array, rule: str) -> None:
     """Raise `ValueError` naming the first bad value and its environment."""
     if np.any(bad):
         index = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"environment {index} gave {values[index]!r}: {rule}.")
+        raise ValueError(f"environment {index} gave {float(values[index])}: {rule}.")

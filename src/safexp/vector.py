@@ -39,6 +39,8 @@ def as_vec_env(env: Any) -> VecEnv:
         return BatchedVecEnv(env)
     if isinstance(env, str):
         raise TypeError(f"got the name {env!r}, expected a live environment: gymnasium.make({env!r}).")
+    if isinstance(env, type):
+        raise TypeError(f"got the class {env.__name__}, expected an environment: {env.__name__}(...).")
     if not isinstance(env, gym.Env) and not hasattr(env, "step"):
         raise TypeError(f"got a {type(env).__name__}, expected a Gymnasium Env or VectorEnv, or an SB3 VecEnv.")
     return DummyVecEnv([lambda: SixTuple(env, cost_max=None)])

@@ -80,7 +80,8 @@ def test_infinite_widths_and_nonsense_certify_nothing():
     assert filtered(Unknown())[0].stopped
     assert filtered(Unknown())[1] == 0
     for mean, width in [(np.nan, 0.1), (0.2, -0.1), (0.2, np.nan)]:
-        decision, failures = filtered(Known(lambda s, a, mean=mean: np.full(len(s), mean), width))
+        inner = Known(lambda s, a, mean=mean: np.full(len(s), mean), lambda s, a, width=width: np.full(len(s), width))
+        decision, failures = filtered(inner)
         assert decision.stopped
         assert failures > 0
     decision, failures = filtered(Known(lambda s, a: np.zeros(len(s))), state=4)

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,20 @@ def test_json_gives_the_same_description() -> None:
 def test_json_of_another_version_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown settings colour, out"):
         RunConfig.from_json({"colour": "red", "out": "x"})
-    with pytest.raises(ValueError, match=r"settings of the wrong kind .*: written by another version"):
+    with pytest.raises(ValueError, match=r"penalty={'c': 1.0} is of the wrong kind: expected the like of 1.0"):
         RunConfig.from_json({"penalty": {"c": 1.0}})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("penalty", "a"), ("penalty", None), ("steps", "a"), ("num_envs", 2.5), ("limit", "x"), ("cost_max", "1")),
+        *(("discount", None), ("calibrate", "yes"), ("task", 3), ("learner_options", [1]), ("seed", True)),
+    ],
+)
+def test_settings_of_the_wrong_kind_are_named(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name}={re.escape(repr(value))} is of the wrong kind"):
+        RunConfig(**{name: value})
 
 
 def test_the_command_names_what_differs_from_the_defaults() -> None:

@@ -28,16 +28,22 @@ def tiny(folder, **options):
 def test_every_run_has_its_outcome_in_the_order_given(tmp_path):
     configs = [
         tiny(tmp_path / "good"),
-        tiny(tmp_path / "bad", task="safexp/Nowhere-v0"),
+        tiny(tmp_path / "bad", task_options={"colour": "red"}),
         tiny(tmp_path / "too", seed=1),
     ]
     seen = []
     outcomes = sweep(configs, workers=2, tell=seen.append)
     assert [outcome.folder.name for outcome in outcomes] == ["good", "bad", "too"]
-    assert "unknown task 'safexp/Nowhere-v0'" in outcomes[1].problem
+    assert "does not take task_options={'colour': 'red'}" in outcomes[1].problem
     assert outcomes[0].problem is outcomes[2].problem is None
     assert sorted(outcome for outcome in seen if outcome) == sorted(outcomes)
     assert run_folder.read(tmp_path / "too").status == "finished"
+
+
+def test_an_unknown_task_is_named_before_anything_is_run(tmp_path):
+    with pytest.raises(ValueError, match="unknown task 'safexp/Nowhere-v0'"):
+        sweep([tiny(tmp_path / "good"), tiny(tmp_path / "bad", task="safexp/Nowhere-v0")])
+    assert not (tmp_path / "good").exists()
 
 
 def test_a_finished_run_is_kept_and_an_unfinished_one_done_again(tmp_path):

@@ -251,7 +251,11 @@ def test_an_unsafe_first_state_is_charged_and_stopped():
 
 def test_a_cold_start_fails_at_once_and_says_what_to_give():
     with pytest.raises(NothingSafeError, match=r"seed_data=.*safe_action=.*constraint or quantifier"):
-        guard_of(Instantaneous(0.5), Unknown()).reset()
+        guard_of(Instantaneous(0.5), Known(lambda states, actions: np.ones(len(states)))).reset()
+    with pytest.raises(NothingSafeError, match=r"less remains.*a budget of at least cost_max, safe_action=.*knows"):
+        guard_of(Budget(0.5), Unknown()).reset()
+    with pytest.raises(NothingSafeError, match=r"The quantifier failed: ValueError: .*cost returned shape \(1, 1\)"):
+        guard_of(Instantaneous(0.5), Known(lambda states, actions: actions[:1])).reset()
 
 
 def test_a_safe_action_gets_a_cold_start_going():

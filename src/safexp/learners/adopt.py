@@ -71,7 +71,7 @@ def find_learner(name: str) -> type[BaseAlgorithm]:
     known = _learners()
     if name not in known:
         choice = ", ".join(sorted(short for short in known if "." not in short))
-        raise ValueError(f"unknown learner {name!r}: use one of {choice}, or give the class itself.")
+        raise ValueError(f"unknown learner {name!r}: use one of {choice}, or your own as package:Name.")
     return known[name]
 
 

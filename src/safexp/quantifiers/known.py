@@ -29,6 +29,10 @@ class Known(Quantifier):
         width: float | Callable[[Array, Array], ArrayLike] = 0.0,
         delta: float = 0.0,
     ) -> None:
+        if not callable(cost):
+            raise TypeError(f"Known(cost={cost!r}) must be a function of states (N, ds) and actions (N, da).")
+        if not callable(width) and not width >= 0:
+            raise ValueError(f"Known(width={width}) must be at least 0.")
         self.cost = cost
         self.width = width
         self.delta = delta
@@ -36,9 +40,15 @@ class Known(Quantifier):
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
         n, m, size = actions.shape
         pairs = np.repeat(states, m, axis=0), actions.reshape(n * m, size)
-        mean = np.asarray(self.cost(*pairs), dtype=np.float64).reshape(n, m)
-        width = self.width(*pairs) if callable(self.width) else np.full(n * m, self.width)
-        return mean, np.asarray(width, dtype=np.float64).reshape(n, m)
+        mean = np.asarray(self.cost(*pairs), dtype=np.float64)
+        width = np.asarray(self.width(*pairs) if callable(self.width) else np.full(n * m, self.width), dtype=np.float64)
+        for name, found in (("cost", mean), ("width", width)):
+            if found.shape != (n * m,):
+                raise ValueError(
+                    f"Known's function {name} returned shape {found.shape}, expected ({n * m},): it is given states "
+                    f"{pairs[0].shape} and actions {pairs[1].shape} and returns one number for each pair."
+                )
+        return mean.reshape(n, m), width.reshape(n, m)
 
     def update(self, data: Transitions) -> None:
         """Nothing to learn."""

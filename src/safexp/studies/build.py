@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -39,7 +38,7 @@ from safexp.signals import Array, CostSource
 from safexp.stops import Fallback, Reset, Stop
 from safexp.studies.config import RunConfig
 from safexp.studies.options import check_options, check_settings, options_of
-from safexp.studies.plugins import find, find_callable, is_own
+from safexp.studies.plugins import find, find_callable, find_task, is_own
 from safexp.tasks.knowledge import Knowledge, knowledge_of
 from safexp.vector import as_vec_env
 from safexp.wrappers.early_termination import EarlyTermination
@@ -152,14 +151,11 @@ def make_recorded(
 
 def make_envs(task: str, num_envs: int, options: Mapping[str, Any] = MappingProxyType({})) -> VectorEnv[Any, Any, Any]:
     """Copies of a task side by side."""
+    find_task(task)
     try:
         return gym.make_vec(task, num_envs=num_envs, **options)
     except TypeError as error:
         raise ValueError(f"task {task!r} does not take task_options={dict(options)}: {error}") from error
-    except gym.error.UnregisteredEnv as error:
-        close = difflib.get_close_matches(task, gym.registry, n=3)
-        hint = f" Close names: {', '.join(close)}." if close else ""
-        raise ValueError(f"unknown task {task!r}: {error}{hint} `safexp tasks` lists ours.") from error
     except (gym.error.Error, ModuleNotFoundError) as error:
         raise ValueError(f"cannot make task {task!r}: {error}") from error
 

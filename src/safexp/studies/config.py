@@ -132,6 +132,11 @@ class RunConfig:
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
 
     def __post_init__(self) -> None:
+        for entry in dataclasses.fields(self):
+            usual = entry.default_factory() if callable(entry.default_factory) else entry.default
+            given = getattr(self, entry.name)
+            if entry.name != "out" and not _alike(given, usual):
+                raise ValueError(f"{entry.name}={given!r} is of the wrong kind: expected the like of {usual!r}.")
         for name, choices in [
             *(("method", Method), ("constraint", ConstraintName)),
             *(("quantifier", QuantifierName), ("stop", StopName)),
@@ -193,14 +198,7 @@ class RunConfig:
         unknown = sorted(set(document) - {entry.name for entry in dataclasses.fields(cls)} | {"out"} & set(document))
         if unknown:
             raise ValueError(f"unknown settings {', '.join(unknown)}: written by another version of safexp?")
-        usual = cls().to_json()
-        try:
-            for name, value in document.items():
-                if not _alike(value, usual[name]):
-                    raise TypeError(f"{name}={value!r}, expected the like of {usual[name]!r}")
-            return cls(**document, out=out)
-        except TypeError as error:
-            raise ValueError(f"settings of the wrong kind ({error}): written by another version of safexp?") from error
+        return cls(**document, out=out)
 
     def command(self) -> str:
         """The shell command that does this run again."""
@@ -278,7 +276,7 @@ def _alike(value: Any, usual: Any) -> bool:
         return isinstance(usual, bool) and isinstance(value, bool)
     if usual is None or isinstance(usual, float):
         return isinstance(value, int | float) or (usual is None and value is None)
-    return isinstance(value, type(usual))
+    return isinstance(value, Mapping if isinstance(usual, dict) else type(usual))
 
 
 def _check_json(name: str, options: Mapping[str, Any]) -> None:

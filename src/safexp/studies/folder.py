@@ -77,6 +77,8 @@ class Run:
 
 def refuse_existing(folder: Path) -> None:
     """Raise where something is there already."""
+    if folder.exists() and not (folder / CONFIG).exists():
+        raise RunFolderError(f"{folder} exists already, and holds no run: give another --out.")
     if folder.exists():
         raise RunFolderError(
             f"run folder {folder} exists already: go on with it by --resume, remove it, or give another one with --out."
@@ -94,9 +96,12 @@ def status(folder: Path) -> str:
 
 def expect(folder: Path, config: RunConfig) -> None:
     """Raise where a folder does not hold the run of this settled description."""
-    if read(folder).config.to_json() != config.to_json():
+    there, here = read(folder).config.to_json(), config.to_json()
+    if there != here:
+        differs = ", ".join(f"{name} {there[name]!r}, not {here[name]!r}" for name in here if there[name] != here[name])
         raise RunFolderError(
-            f"run folder {folder} holds a run of another description: remove it, or give another one with --out."
+            f"run folder {folder} holds a run of another description ({differs}): remove it, or give another one with "
+            "--out."
         )
 
 

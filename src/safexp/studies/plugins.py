@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import difflib
 from importlib import import_module
 from typing import Any
+
+import gymnasium as gym
 
 
 def is_own(name: str) -> bool:
     """Whether a name is one of the user's own, `package:Name`."""
     return ":" in name
+
+
+def find_task(name: str) -> None:
+    """Raise `ValueError` where Gymnasium knows no such task; the package of `package:Name-v0` is imported."""
+    package, _, plain = name.rpartition(":")
+    try:
+        if package:
+            import_module(package)
+        gym.spec(plain)
+    except gym.error.UnregisteredEnv as error:
+        close = difflib.get_close_matches(name, gym.registry, n=3)
+        hint = f" Close names: {', '.join(close)}." if close else ""
+        raise ValueError(f"unknown task {name!r}: {error}{hint} `safexp tasks` lists ours.") from error
+    except (gym.error.Error, ModuleNotFoundError) as error:
+        raise ValueError(f"cannot make task {name!r}: {error}") from error
 
 
 def find(name: str, what: str) -> Any:

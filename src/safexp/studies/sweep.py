@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from safexp.studies.config import RunConfig
 from safexp.studies.folder import RunFailedError
+from safexp.studies.plugins import find_task
 
 if TYPE_CHECKING:
     from safexp.trackers import Start  # which needs torch
@@ -50,6 +51,8 @@ def sweep(
     twice = {str(folder) for folder in folders if folders.count(folder) > 1}
     if twice:
         raise ValueError(f"several runs have the same folder: {', '.join(sorted(twice))}.")
+    for task in sorted({config.task for config in configs}):
+        find_task(task)
     do = partial(run_one, track=track)
     if ray is None:
         from safexp.studies.processes import in_processes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -87,7 +88,13 @@ def verify(path: str | Path) -> Verification:
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a recording, all of the same length."""
-    with np.load(path, allow_pickle=False) as file:
+    try:
+        archive = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is not a .npz file of arrays, as recordings are.") from error
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise ValueError(f"{path} holds a single array; expected a .npz file with {', '.join(FIELDS)}.")
+    with archive as file:
         missing = [name for name in FIELDS if name not in file]
         if missing:
             raise ValueError(f"{path} has no {', '.join(missing)}; expected a recording with {', '.join(FIELDS)}.")

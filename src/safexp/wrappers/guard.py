@@ -20,6 +20,7 @@ from safexp.encoding import encode_actions, encode_observations
 from safexp.episodes import Recorder
 from safexp.penalty import Penalty
 from safexp.quantifiers.base import Transitions
+from safexp.quantifiers.unknown import Unknown
 from safexp.shield import Decisions, Shield
 from safexp.signals import Array, Observations, Step, refuse, take
 from safexp.stops import Driven, Reset, Stop
@@ -32,8 +33,12 @@ MAX_STARTS = 100
 """How many uncertifiable first states in a row are reset before giving up."""
 
 ADVICE = (
-    "nothing can be certified in the first state. Give seed_data=Log(...) of safe transitions from there, "
-    "safe_action=<an action that is safe there>, or a constraint or quantifier that allows one."
+    "Give seed_data=Log(...) of safe transitions from there, safe_action=<an action that is safe there>, or a "
+    "constraint or quantifier that allows one."
+)
+UNKNOWN = (
+    "Unknown certifies nothing where less remains than the largest cost of a step: give a budget of at least cost_max, "
+    "safe_action=<an action that is safe there>, or a quantifier that learns or knows the costs."
 )
 
 MAX_RECENT_STEPS = 100_000
@@ -135,7 +140,7 @@ class Guard(VecEnvWrapper):
         if self.shielding:
             self._look(everywhere)
         if not self._viable.any():
-            raise NothingSafeError(ADVICE)
+            raise NothingSafeError(f"nothing can be certified in the first state. {self._advice()}")
         self._open(everywhere)
         self._restart(~self._viable)
         return self.observations
@@ -319,7 +324,13 @@ class Guard(VecEnvWrapper):
             self._look(rows)
             self._open(rows)
             rows = rows & ~self._viable
-        raise NothingSafeError(f"{MAX_STARTS} first states in a row offered no safe action. {ADVICE}")
+        raise NothingSafeError(f"{MAX_STARTS} first states in a row offered no safe action. {self._advice()}")
+
+    def _advice(self) -> str:
+        """What may be wrong where no first state offers a safe action."""
+        if self.shield.last_failure:
+            return f"The quantifier failed: {self.shield.last_failure}."
+        return UNKNOWN if isinstance(self.shield.quantifier, Unknown) else ADVICE
 
     def _describe(self, infos: Infos, thresholds: Array, driving: Flags, next_raw: Observations, ended: Flags) -> None:
         """Fill in the infos of a step: what the shield did, and what SB3 wants to know of an episode's end."""
