@@ -8,7 +8,7 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line
-from safexp import MASE, TRPO, AllOf, Budget, Unknown
+from safexp import MASE, TRPO, AllOf, Budget, Instantaneous, Unknown
 from safexp.checkpoint import CheckpointError
 from safexp.learned_reset import NEARBY, LearnedReset, near_in_time
 from safexp.signals import Step
@@ -142,3 +142,8 @@ def test_what_is_put_to_use_does_not_learn():
     stop.note(driven(0.5, 0.0, driving=False, driving_on=True))
     stop.note(driven(0.5, 0.0, driving=True, driving_on=False, stopped=True))
     assert (stop.offset, stop.takeovers, len(stop._recent)) == (before, 0, 0)
+
+
+def test_without_a_budget_there_is_no_way_to_drive_out():
+    with pytest.raises(ValueError, match="Instantaneous leaves no budget for a way out, which LearnedReset needs"):
+        LearnedReset().check(Instantaneous(0.5), DummyVecEnv([Narrow] * N))

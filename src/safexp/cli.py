@@ -16,7 +16,7 @@ import tyro
 
 from safexp.endings import ending_on_sigterm, exit_code
 from safexp.studies.config import Options, RunConfig
-from safexp.studies.folder import Run, RunFailedError, RunFolderError, read
+from safexp.studies.folder import Run, RunFailedError, RunFolderError, folders_of, read
 
 if TYPE_CHECKING:
     from safexp.trackers import Service
@@ -226,8 +226,8 @@ def report(
     """Compare runs in one HTML file that opens offline, and in a table here.
 
     Args:
-        runs: run folders; one that cannot be read is named, and the others are still reported. Runs that differ in
-            their seeds alone are drawn and counted together.
+        runs: run folders, or folders of them; one that cannot be read is named, and the others are still reported.
+            Runs that differ in their seeds alone are drawn and counted together.
         out: the file to write.
         figures: a folder for figures in the paper's style (PNG, SVG, PDF) and for all numbers (CSV).
         reference: the method that the others are compared with; by default the one that most tasks have.
@@ -239,7 +239,7 @@ def report(
         raise ValueError("nothing to report: give one or more run folders, such as runs/*.")
     readable: list[Run] = []
     problems: list[str] = []
-    for path in dict.fromkeys(runs):
+    for path in folders_of(runs):
         try:
             readable.append(read(path))
         except RunFolderError as error:

@@ -79,6 +79,11 @@ class LearnedReset(Stop):
 
     def check(self, constraint: Constraint, venv: VecEnv) -> None:
         super().check(constraint, venv)
+        if float(np.min(constraint.largest_threshold)) <= 1 + self.braking:
+            raise ValueError(
+                f"{type(constraint).__name__} leaves no budget for a way out, which LearnedReset needs: where every "
+                "single cost is limited, give a controller as safe_action=."
+            )
         if not isinstance(venv.action_space, spaces.Box) or np.ndim(constraint.largest_threshold):
             raise ValueError(
                 f"LearnedReset drives with bounded real actions under a single constraint, not {venv.action_space} "

@@ -124,8 +124,8 @@ class BatchedVecEnv(VecEnv):
         observations, _ = self.envs.reset(seed=self._seeds[0], options=options)
         self._reset_seeds()
         self._reset_options()
-        self._observations = _copy(observations)
-        return cast(VecEnvObs, _copy(observations))
+        self._observations = copied(observations)
+        return cast(VecEnvObs, copied(observations))
 
     def reset_some(self, environments: NDArray[np.bool_]) -> Observations:
         """Reset just these environments; returns all observations."""
@@ -135,8 +135,8 @@ class BatchedVecEnv(VecEnv):
                 f"{type(self.envs).__name__} ignores options['reset_mask'] and reset others too, so episodes "
                 "cannot be stopped one by one: make it with vectorization_mode='sync'."
             )
-        self._observations = _copy(observations)
-        return _copy(observations)
+        self._observations = copied(observations)
+        return copied(observations)
 
     def step_async(self, actions: NDArray[Any]) -> None:
         self._actions = actions
@@ -144,13 +144,13 @@ class BatchedVecEnv(VecEnv):
     def step_wait(self) -> VecEnvStepReturn:
         observations, rewards, terminated, truncated, batch = self.envs.step(self._actions)
         dones = terminated | truncated
-        self._observations = observations = _copy(observations)
+        self._observations = observations = copied(observations)
         finished: list[int] = np.flatnonzero(dones).tolist()
         if self._same_step:
             final = {i: batch["final_obs"][i] for i in finished}
             self.columns = _columns(batch, batch.get("final_info", {}), dones)
         else:
-            final = {i: _copy(take(observations, i)) for i in finished}
+            final = {i: copied(take(observations, i)) for i in finished}
             self.columns = _columns(batch, {}, dones)
             if finished:
                 observations = self.reset_some(dones)
@@ -161,7 +161,7 @@ class BatchedVecEnv(VecEnv):
         for i in finished:
             infos[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
             infos[i]["terminal_observation"] = final[i]
-        return _copy(observations), np.asarray(rewards), dones, infos
+        return copied(observations), np.asarray(rewards), dones, infos
 
     def close(self) -> None:
         self.envs.close()
@@ -255,7 +255,8 @@ def _equal(some: Observations, others: Observations) -> bool:
     return np.array_equal(some, others, equal_nan=np.issubdtype(np.asarray(some).dtype, np.inexact))
 
 
-def _copy(observation: Any) -> Any:
+def copied(observation: Any) -> Any:
+    """The same observations in memory of their own."""
     if isinstance(observation, dict):
         return {key: np.copy(part) for key, part in observation.items()}
     return np.copy(observation)

@@ -102,3 +102,14 @@ def test_other_folders_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(run_folder.RunFolderError, match="is not a folder"):
         run_folder.read(tmp_path / "file")
+
+
+def test_run_folders_are_found_where_a_sweep_put_them(tmp_path: Path) -> None:
+    for name in ("sweep/a", "sweep/b", "alone"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / run_folder.CONFIG).touch()
+    page, sweep, alone = tmp_path / "sweep" / "report.html", tmp_path / "sweep", tmp_path / "alone"
+    page.touch()
+    assert run_folder.folders_of([sweep, alone, alone]) == [sweep / "a", sweep / "b", alone]
+    assert run_folder.folders_of(sorted(sweep.iterdir())) == [sweep / "a", sweep / "b"]
+    assert run_folder.folders_of([page]) == [page]  # and is then named as what it is

@@ -421,3 +421,24 @@ def test_whole_numbered_observations_keep_their_threshold():
     guard = guard_of(Budget(4.0), Unknown(), env=Whole)
     guard.reset()
     np.testing.assert_allclose(walk(guard, [1.0])[0][0]["threshold"], [[0.75]])
+
+
+class Reusing(DummyVecEnv):
+    """Writes every observation over the last one."""
+
+    def reset(self):
+        self.page = super().reset().copy()
+        return self.page
+
+    def step_wait(self):
+        self.page[:], *rest = super().step_wait()
+        return self.page, *rest
+
+
+def test_an_environment_may_write_over_its_observations():
+    constraint = Budget(9.0, cost=lambda before, actions, after: np.abs(after - before)[:, 0])
+    venv = Reusing([Line])
+    guard = Guard(venv, constraint, Shield(Unknown(), venv.observation_space, venv.action_space), Penalty(1.0))
+    guard.reset()
+    walk(guard, [0.1, 0.2, 0.3])
+    np.testing.assert_allclose(guard.harvest().transitions.costs, [0.1, 0.2, 0.3], rtol=1e-6)

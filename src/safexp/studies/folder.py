@@ -85,6 +85,17 @@ def refuse_existing(folder: Path) -> None:
         )
 
 
+def folders_of(paths: Iterable[Path]) -> list[Path]:
+    """These run folders, each once; of a folder of run folders those in it; of files beside run folders none."""
+    given = list(dict.fromkeys(paths))
+    found: dict[Path, None] = {}
+    for path in given:
+        inside = sorted(config.parent for config in path.glob(f"*/{CONFIG}")) if path.is_dir() else []
+        found |= dict.fromkeys(inside if inside and not (path / CONFIG).exists() else [path])
+    folders = [path for path in found if not path.is_file()]
+    return folders or list(found)
+
+
 def status(folder: Path) -> str:
     """How the run of a folder ended, if it is there and did."""
     path = folder / TIMING

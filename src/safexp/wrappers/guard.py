@@ -24,7 +24,7 @@ from safexp.quantifiers.unknown import Unknown
 from safexp.shield import Decisions, Shield
 from safexp.signals import Array, Observations, Step, refuse, take
 from safexp.stops import Driven, Reset, Stop
-from safexp.vector import Infos, gives, info_column, put, reset_some
+from safexp.vector import Infos, copied, gives, info_column, put, reset_some
 from safexp.wrappers.seen import THRESHOLD, describe_ends, threshold_shown, threshold_space, without
 
 Flags = NDArray[np.bool_]
@@ -284,7 +284,7 @@ class Guard(VecEnvWrapper):
 
     def _enter(self, observations: Observations, fresh: Flags) -> None:
         """Arrive at these observations, which are first states where `fresh`."""
-        self._raw = observations
+        self._raw = observations = copied(observations)  # an environment may write its next ones over them
         self._states = encode_observations(self.venv.observation_space, observations)
         self._last_safe[fresh] = np.nan
         self._driving[fresh] = False

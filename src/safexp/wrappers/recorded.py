@@ -14,7 +14,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 from safexp.constraints import Constraint
 from safexp.episodes import Recorder
 from safexp.signals import Array, Observations, Step, take
-from safexp.vector import info_column, put, reset_some
+from safexp.vector import copied, info_column, put, reset_some
 from safexp.wrappers.seen import describe_ends
 
 Flags = NDArray[np.bool_]
@@ -81,7 +81,7 @@ class Recording(VecEnvWrapper, ABC):
         return self.shown(self._raw, slice(None)), given.astype(np.float32), ended, infos
 
     def _open(self, observations: Observations, fresh: Flags) -> None:
-        self._raw = observations
+        self._raw = copied(observations)  # an environment may write its next ones over them
         if fresh.any():
             self.recorder.begin(fresh, observations)
             self.begin(fresh, observations)
