@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # Everything that needs torch, plotly or scipy is imported by the command that uses it: help must appear at once.
 
 
+MaybeInt = Annotated[int | None, tyro.conf.arg(metavar="INT")]
+MaybeFloat = Annotated[float | None, tyro.conf.arg(metavar="FLOAT")]
 TrackerName = Annotated[Literal["wandb", "mlflow"] | None, tyro.conf.arg(metavar="{wandb,mlflow}")]
 
 
@@ -98,7 +100,7 @@ def play(
     /,
     video: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
     episodes: int = 5,
-    seed: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+    seed: MaybeInt = None,
     stochastic: bool = False,
     shield: bool = True,
     fps: int = 30,
@@ -116,9 +118,9 @@ def play(
         fps: pictures a second.
         json: print JSON instead of a table.
     """
-    for name, given in [("episodes", episodes), ("fps", fps)]:
-        if given < 1:
-            raise ValueError(f"{name}={given} must be at least 1.")
+    for name, given, least in [("episodes", episodes, 1), ("fps", fps, 1), ("seed", seed or 0, 0)]:
+        if given < least:
+            raise ValueError(f"{name}={given} must be at least {least}.")
     look_here()
     from safexp.report.terminal import print_rows
     from safexp.report.video import film, writer_for
@@ -177,10 +179,10 @@ def bench(
         Literal["tasks", "learners", "quantifiers", "coverage", "shield", "faults", "soak"], tyro.conf.Positional
     ],
     /,
-    decisions: int | None = None,
-    inputs: int | None = None,
-    kill: int | None = None,
-    minutes: float | None = None,
+    decisions: MaybeInt = None,
+    inputs: MaybeInt = None,
+    kill: MaybeInt = None,
+    minutes: MaybeFloat = None,
     json: bool = False,
 ) -> int:
     """Measure speed as ratios within one run, or what faults do; exit code 1 where one of these comes out wrong.
@@ -265,11 +267,11 @@ def audit(
     /,
     episodes: int = 300,
     seed: int = 1_000_000,
-    task: str | None = None,
+    task: Annotated[str | None, tyro.conf.arg(metavar="STR")] = None,
     task_options: Options = MappingProxyType({}),
     shield: bool = True,
     max_risk: float = 0.01,
-    replay: int | None = None,
+    replay: MaybeInt = None,
     out: Path = Path("audit.html"),
     json: bool = False,
 ) -> int:

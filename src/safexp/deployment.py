@@ -207,7 +207,8 @@ class ShieldedPolicy:
             return self._emergency("shield error", f"{type(error).__name__}: {error}")
         if decision.stopped:
             failed = np.isinf(decision.upper_bound).any()  # a quantifier that answers bounds every cost by 1
-            return self._emergency("quantifier error" if failed else "stop", f"upper bound {decision.upper_bound}")
+            reason = f"upper bound {decision.upper_bound} of the proposal's cost, threshold {threshold - self.braking}"
+            return self._emergency("quantifier error" if failed else "stop", reason)
         outcome: Outcome = "replacement" if decision.intervened else "proposal"
         return Answer(decision.action, outcome, np.asarray(decision.upper_bound, dtype=np.float64))
 

@@ -304,6 +304,7 @@ class MASE:
         venv = None if env is None else as_vec_env(env)
         with checkpoint.understood(path):
             shield = Shield.build(document["shield"], arrays, quantifier, safe_action)
+            braking = float(document.get("braking", 0.0))
             agent = cls(
                 venv or NoEnvironments(shield.observation_space, shield.action_space),
                 constraint or checkpoint.build_constraint(document["constraint"]),
@@ -313,21 +314,23 @@ class MASE:
                 document["penalty"] and Penalty(**document["penalty"]),
                 safe_action=shield.safe_action,
                 seed=seed,
-                stop=stop or Reset(document.get("braking", 0.0)),
+                stop=stop or Reset(braking),
                 levels=document["shield"]["levels"],
                 show_threshold=document["show_threshold"],
             )
-        if agent.guard.stop.braking < document.get("braking", 0.0):
+        if agent.guard.stop.braking < braking:
             raise checkpoint.CheckpointError(
-                f"{path} was trained with braking={document['braking']:g}, and stop={stop!r} has "
+                f"{path} was trained with braking={braking:g}, and stop={stop!r} has "
                 f"{agent.guard.stop.braking:g}: give it as much."
             )
         for name in ("observation_space", "action_space"):
             saved, given = getattr(shield, name), getattr(agent.shield, name)
             if saved != given:
-                raise checkpoint.CheckpointError(
-                    f"{path} was saved for the {name} {saved}, the environment has {given}."
+                kinds = [f"{type(space).__name__} of shape {space.shape}" for space in (saved, given)]
+                differ = (
+                    f"{kinds[0]}, the environment has {kinds[1]}" if kinds[0] != kinds[1] else f"{saved}, not {given}"
                 )
+                raise checkpoint.CheckpointError(f"{path} was saved for the {name} {differ}.")
         with checkpoint.understood(path):
             agent._take_learned(arrays)
         return agent

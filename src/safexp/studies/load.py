@@ -31,6 +31,10 @@ def load(
     the user's the run names (`package:Name`) is imported.
     """
     folder = path.parent if path.name == run_folder.AGENT else path
+    if folder.is_file():
+        raise run_folder.RunFolderError(
+            f"{path} is an agent without its run folder, which says what it was trained on: give that folder."
+        )
     run = run_folder.read(folder)
     file = folder / run_folder.AGENT
     if not file.exists():
