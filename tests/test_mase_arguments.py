@@ -13,6 +13,7 @@ from safexp import MASE, AllOf, Budget, Instantaneous, Known, Unknown
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
+        ({"penalty": 0}, TypeError, r"penalty=0 is not a safexp.Penalty"),
         ({"penalty": 0.3}, TypeError, r"penalty=0.3 is not a safexp.Penalty"),
         ({"stop": "fallback"}, TypeError, r"stop='fallback' is not a safexp.Stop"),
         ({"epoch_steps": 0}, ValueError, "epoch_steps=0 must be at least 1"),

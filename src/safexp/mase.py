@@ -113,9 +113,9 @@ class MASE:
     ) -> None:
         for name, given, kind in [
             *(("constraint", constraint, Constraint), ("quantifier", quantifier, Quantifier)),
-            *(("penalty", penalty or Penalty(), Penalty), ("stop", stop or Reset(), Stop)),
+            *(("penalty", penalty, Penalty), ("stop", stop, Stop)),
         ]:
-            if not isinstance(given, kind):
+            if not isinstance(given, kind) and not (given is None and name in ("penalty", "stop")):
                 raise TypeError(f"{name}={given!r} is not a safexp.{kind.__name__}.")
         if epoch_steps < 1:
             raise ValueError(f"epoch_steps={epoch_steps} must be at least 1.")

@@ -27,7 +27,18 @@ VARIANTS = 3
 
 @dataclass(frozen=True)
 class GLMStudy:
-    """What to run: `seeds` random problems from `seed` on, `episodes` episodes each, for every variant."""
+    """What to run: every variant on every random problem.
+
+    Args:
+        episodes: on each problem, at least 40.
+        seeds: how many problems.
+        seed: of the first problem; the others follow. Seeds below 1000 are for tuning.
+        states: of a problem.
+        actions: in every state.
+        dimension: d, the number of features of a state and an action.
+        horizon: H, the steps of an episode.
+        margin: ζ: no cost lies closer than this below its threshold; forced exploration looks for what is safe by it.
+    """
 
     episodes: int = 4000
     seeds: int = 6
@@ -225,7 +236,13 @@ def main(
     json_output: Annotated[bool, tyro.conf.arg(name="json")] = False,
     figure: Path = Path("runs/glm-mase.png"),
 ) -> int:
-    """Check GLM-MASE's theorems: print violations, regret and stops (or JSON, with the curves) and draw the regret."""
+    """Check GLM-MASE's theorems: print violations, regret and stops (or JSON, with the curves) and draw the regret.
+
+    Args:
+        study: what to run.
+        json_output: print JSON, with the curves, instead of a table.
+        figure: the picture to write, .png or another kind that matplotlib knows: regret and smallest eigenvalue.
+    """
     with track("runs of GLM-MASE", VARIANTS * study.seeds) as advance:
         table = glm_table(study, lambda variant, seed: advance())
     write_figure(table, figure)

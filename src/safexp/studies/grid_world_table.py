@@ -26,11 +26,18 @@ from safexp.studies.grid_world_figure import write_figure
 
 @dataclass(frozen=True)
 class GridWorldStudy:
-    """What to run: `worlds` random worlds from `seed` on, each for `steps` steps.
+    """What to run: both methods in every world, under a fixed and under a rising threshold, for every β.
 
-    `rise` is how much the time-variant threshold climbs over a run, from `threshold`, while SNO-MDP goes on
-    believing in its start; `betas` scale the confidence interval of a move's safety. The paper states neither
-    `steps`, `rise` nor β.
+    The paper states neither how long a run is, nor how the threshold rises, nor β.
+
+    Args:
+        worlds: how many random worlds.
+        seed: of the first world; the others follow. Seeds below 1000 are for tuning.
+        size: cells along a side of a world.
+        steps: of a run.
+        threshold: how much a move may climb, as the safety it must have: −0.25 allows a climb of 0.25.
+        rise: by how much the rising threshold climbs over a run; SNO-MDP goes on believing in its start.
+        betas: how many deviations the confidence interval of a move's safety reaches to either side.
     """
 
     worlds: int = 100
@@ -212,7 +219,13 @@ def main(
     json_output: Annotated[bool, tyro.conf.arg(name="json")] = False,
     figure: Path = Path("runs/grid-world.png"),
 ) -> int:
-    """Reproduce the paper's Table 3: print ours beside it (or JSON) and draw the first world."""
+    """Reproduce the paper's Table 3: print ours beside it (or JSON) and draw the first world.
+
+    Args:
+        study: what to run.
+        json_output: print JSON instead of a table.
+        figure: the picture to write, .png or another kind that matplotlib knows: the first world and both paths.
+    """
     with track("worlds", study.worlds) as advance:
         table = grid_world_table(study, lambda world: advance())
     figure_of_first_world(study, figure)
