@@ -2,15 +2,14 @@ import io
 
 import numpy as np
 from rich.console import Console
+from stable_baselines3 import PPO
 
-from safexp import MASE, Budget, Unknown
+from safexp import MASE, AllOf, Budget, Instantaneous, Known, Margin, Schedule, Unknown
 from safexp.progress import ProgressBar, snapshot, sparkline
 from safexp.tasks.planar_robot import PlanarRobotVector
 
 
 def learn_watched(console: Console, steps: int = 512) -> MASE:
-    from stable_baselines3 import PPO
-
     options = {"n_steps": 64, "batch_size": 64, "n_epochs": 1}
     agent = MASE(PlanarRobotVector(4), Budget(1.0), Unknown(), PPO, options, seed=0)
     with ProgressBar(steps, agent.guard.recorder, "the title", console) as bar:
@@ -28,7 +27,26 @@ def test_a_file_gets_plain_lines() -> None:
     assert "\x1b" not in output.getvalue()
     now = snapshot(agent.guard.recorder)
     assert now is not None
-    assert f"return {now.mean_return:.2f}  cost {now.mean_cost:.2f}" in last
+    assert now.cost == np.mean([episode.cost for episode in agent.episodes[-100:]])
+    assert f"return {now.mean_return:.2f}  cost {now.cost:.2f}" in last
+
+
+def test_where_every_step_is_limited_the_largest_step_cost_is_shown() -> None:
+    output = io.StringIO()
+    options = {"n_steps": 64, "batch_size": 64, "n_epochs": 1}
+    quantifier = Known(lambda states, actions: np.zeros(len(states)))
+    agent = MASE(PlanarRobotVector(4), Instantaneous(0.9), quantifier, PPO, options, seed=0)
+    with ProgressBar(512, agent.guard.recorder, console=Console(file=output, highlight=False)) as bar:
+        agent.learn(512, bar)
+    largest = max(episode.max_step_cost for episode in agent.episodes[-100:])
+    assert 0 < largest < max(episode.cost for episode in agent.episodes)
+    assert f"  largest step cost {largest:.2f}  violations " in output.getvalue().splitlines()[-1]
+
+
+def test_several_limits_are_of_every_step_if_all_are() -> None:
+    every = AllOf(Instantaneous(1.0), Margin(), Schedule([0.5]))
+    assert every.on_every_step
+    assert not AllOf(*every.parts, Budget(1.0)).on_every_step
 
 
 def test_before_an_episode_has_ended_there_is_little_to_say() -> None:

@@ -8,8 +8,10 @@ episode can be played again by its number, its *seed*.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import numpy as np
 import torch as th
 
 from safexp import coverage
+from safexp.constraints import Constraint
 from safexp.coverage import Calibration, Coverage
 from safexp.episodes import Episode
 from safexp.findings import CONFIDENCE, Accuracy, Audit, InputShift, Judged, Latency, risk_of
@@ -80,7 +83,7 @@ def audit(
             checkpoint=str(path),
             task=subject.task,
             method=subject.method,
-            constraint=repr(subject.envs.constraint),
+            constraint=re.sub(r"<function (.+?) at 0x[0-9a-f]+>", r"\1", repr(subject.envs.constraint)),
             shielded=subject.agent is not None and shielded,
             first_seed=first_seed,
             max_risk=max_risk,
@@ -88,10 +91,11 @@ def audit(
             mean_return=float(np.mean([episode.true_return for episode in every])),
             mean_cost=float(np.mean([episode.cost for episode in every])),
             max_cost=max(episode.cost for episode in every),
+            max_step_cost=max(episode.max_step_cost for episode in every),
             stops=sum(episode.stopped for episode in every),
             interventions=sum(episode.interventions for episode in every),
             takeovers=sum(episode.takeovers for episode in every),
-            worst=tuple(sorted(judged, key=_badness, reverse=True)[:WORST]),
+            worst=tuple(sorted(judged, key=partial(_badness, subject.envs.constraint), reverse=True)[:WORST]),
             accuracy=seen.accuracy(),
             shift=seen.shift(),
             latency=seen.latency(),
@@ -194,9 +198,11 @@ def _play(subject: Subject, block: int, seen: _Watcher | None) -> list[Episode]:
         ) from error
 
 
-def _badness(one: Judged) -> tuple[bool, float, float, float]:
+def _badness(constraint: Constraint, one: Judged) -> tuple[bool, float, float, float]:
+    """What is limited comes first."""
     episode = one.episode
-    return episode.violated, episode.cost, episode.max_step_cost, -episode.true_return
+    costs = (episode.max_step_cost, episode.cost) if constraint.on_every_step else (episode.cost, episode.max_step_cost)
+    return episode.violated, *costs, -episode.true_return
 
 
 def _progress(judged: Sequence[Judged], wanted: int) -> str:

@@ -45,14 +45,15 @@ class Constraint(ABC):
 
     `memory` is the width w of the state array. `in_observation` says that the threshold carries what the observation
     does not (what remains of a budget), so that the learner should see it; `on_realised_cost`, that what is limited are
-    the costs that happen and not their probabilities. A *signal* is what the environment tells at a step, in the user's
-    units (by default a cost from `cost`, at most `cost_max`); a *cost* is the same scaled to [0, 1]. With K constraints
-    (`AllOf`) both, and the thresholds, have a last axis K.
+    the costs that happen and not their probabilities; `on_every_step`, that each of them is, and no sum. A *signal* is
+    what the environment tells at a step, in the user's units (by default a cost from `cost`, at most `cost_max`); a
+    *cost* is the same scaled to [0, 1]. With K constraints (`AllOf`) both, and the thresholds, have a last axis K.
     """
 
     memory: ClassVar[int] = 0
     in_observation: ClassVar[bool] = False
     on_realised_cost: ClassVar[bool] = True
+    on_every_step: ClassVar[bool] = False
     cost: CostSource = "cost"
     cost_max: float = 1.0
 
@@ -112,6 +113,7 @@ class Instantaneous(Constraint):
     limit: float
     cost: CostSource = "cost"
     cost_max: float = 1.0
+    on_every_step: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_limit(self, "limit", self.limit)
@@ -138,6 +140,7 @@ class Schedule(Constraint):
     cost_max: float = 1.0
     memory: ClassVar[int] = 1
     in_observation: ClassVar[bool] = True
+    on_every_step: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive(self, "cost_max", self.cost_max)
@@ -324,6 +327,7 @@ class Margin(Constraint):
 
     scale: float = 1.0
     key: str = "margin"
+    on_every_step: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive(self, "scale", self.scale)
@@ -375,6 +379,10 @@ class AllOf(Constraint):
     @property
     def on_realised_cost(self) -> bool:  # type: ignore[override]
         return any(part.on_realised_cost for part in self.parts)
+
+    @property
+    def on_every_step(self) -> bool:  # type: ignore[override]
+        return all(part.on_every_step for part in self.parts)
 
     @property
     def largest_threshold(self) -> Array:

@@ -57,7 +57,7 @@ class Recorder:
         self.episodes: list[Episode] = []
         self.witness: Witness | None = None
         self.steps = self.violations = self.stops = self.interventions = self.takeovers = 0
-        self._constraint = constraint
+        self.constraint = constraint
         self._length = np.zeros(num_envs, dtype=np.int64)
         self._returns = np.zeros((num_envs, 4))  # true, penalised, interventions, takeovers
         costs = np.shape(constraint.largest_threshold)  # () or (K,)
@@ -67,7 +67,7 @@ class Recorder:
 
     def begin(self, environments: Flags, observations: Observations) -> None:
         """Episodes start in these of the n environments."""
-        self._first[environments] = self._constraint.first_signal(observations)[environments]
+        self._first[environments] = self.constraint.first_signal(observations)[environments]
         self._length[environments] = 0
         self._returns[environments] = 0.0
         if self.witness:
@@ -91,7 +91,7 @@ class Recorder:
         """Episodes end in these environments; `stopped` tells which of them were stopped."""
         for i in np.flatnonzero(environments):
             signals = self._signals[i, : self._length[i]]
-            costs = self._constraint.true_cost(np.concatenate([self._first[i : i + 1], signals]))
+            costs = self.constraint.true_cost(np.concatenate([self._first[i : i + 1], signals]))
             episode = Episode(
                 episode=len(self.episodes),
                 end_step=self.steps,
@@ -100,7 +100,7 @@ class Recorder:
                 penalised_return=float(self._returns[i, 1]),
                 cost=float(costs.sum()),
                 max_step_cost=float(costs.max()),
-                violated=self._constraint.violated(self._first[i, ...], signals),
+                violated=self.constraint.violated(self._first[i, ...], signals),
                 stopped=bool(stopped[i]),
                 interventions=int(self._returns[i, 2]),
                 takeovers=int(self._returns[i, 3]),
@@ -130,6 +130,6 @@ class Recorder:
     def unfinished_violations(self) -> int:
         """How many of the episodes still running have already broken the constraint."""
         return sum(
-            self._constraint.violated(self._first[i, ...], self._signals[i, :length])
+            self.constraint.violated(self._first[i, ...], self._signals[i, :length])
             for i, length in enumerate(self._length)
         )

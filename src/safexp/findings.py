@@ -85,6 +85,7 @@ class Audit:
     mean_return: float
     mean_cost: float
     max_cost: float
+    max_step_cost: float
     stops: int
     interventions: int
     takeovers: int

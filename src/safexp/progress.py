@@ -24,11 +24,15 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 class Snapshot(NamedTuple):
-    """The state of a run; means are over the latest episodes, violations are all there ever were."""
+    """The state of a run; means are over the latest episodes, violations are all there ever were.
+
+    `cost` is the mean of an episode's sum, or the largest of a step, whichever `cost_name` says is limited.
+    """
 
     episodes: int
     mean_return: float
-    mean_cost: float
+    cost_name: str
+    cost: float
     violations: int
     stop_rate: float
     interventions: float
@@ -39,10 +43,15 @@ def snapshot(recorder: Recorder) -> Snapshot | None:
     recent = recorder.episodes[-WINDOW:]
     if not recent:
         return None
+    if recorder.constraint.on_every_step:
+        cost_name, cost = "largest step cost", max(episode.max_step_cost for episode in recent)
+    else:
+        cost_name, cost = "cost", float(np.mean([episode.cost for episode in recent]))
     return Snapshot(
         episodes=len(recorder.episodes),
         mean_return=float(np.mean([episode.true_return for episode in recent])),
-        mean_cost=float(np.mean([episode.cost for episode in recent])),
+        cost_name=cost_name,
+        cost=cost,
         violations=recorder.violations + recorder.unfinished_violations(),
         stop_rate=float(np.mean([episode.stopped for episode in recent])),
         interventions=float(np.mean([episode.interventions for episode in recent])),
@@ -119,7 +128,7 @@ class ProgressBar(BaseCallback):
         if now is None:
             return f"{start}no episode has ended yet  {speed:,.0f} steps/s"
         return (
-            f"{start}return {now.mean_return:.2f}  cost {now.mean_cost:.2f}  violations {now.violations}  "
+            f"{start}return {now.mean_return:.2f}  {now.cost_name} {now.cost:.2f}  violations {now.violations}  "
             f"stops {now.stop_rate:.0%}  interventions {now.interventions:.1f}  {speed:,.0f} steps/s"
         )
 
@@ -136,11 +145,11 @@ class ProgressBar(BaseCallback):
         parts: list[RenderableType] = [Text(self.title, style="bold"), bar]
         if now is not None:
             numbers = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
-            for heading in ("return", "cost", "violations", "stops", "interventions", "episodes"):
+            for heading in ("return", now.cost_name, "violations", "stops", "interventions", "episodes"):
                 numbers.add_column(heading)
             numbers.add_row(
                 f"{now.mean_return:.2f}",
-                f"{now.mean_cost:.2f}",
+                f"{now.cost:.2f}",
                 Text(str(now.violations), style="bold red" if now.violations else "bold green"),
                 f"{now.stop_rate:.0%}",
                 f"{now.interventions:.1f}",

@@ -26,7 +26,8 @@ def make_run(tmp_path: Path) -> MakeRun:
 def maker(place: Path) -> MakeRun:
     """Writes run folders without training: every `violate`-th episode breaks the constraint, the first 20 are stopped.
 
-    An episode is 50 steps long and pays `paid`; `gaps` are epochs whose metrics know of no end.
+    An episode is 50 steps long and pays `paid`, its largest step cost is half of its cost; `gaps` are epochs whose
+    metrics know of no end.
     """
 
     def make(
@@ -45,7 +46,7 @@ def maker(place: Path) -> MakeRun:
             Episode(i, 50 * (i + 1), 50, paid, 1.5, 4.0 if violate and i % violate == 0 else 1.0, 0.5, False, i < 20, 2)
             for i in range(episodes)
         ]
-        rows = [row._replace(violated=row.cost > 3) for row in rows]
+        rows = [row._replace(violated=row.cost > 3, max_step_cost=row.cost / 2) for row in rows]
         run_folder.append_episodes(config.folder, rows)
         for epoch, start in enumerate(range(0, episodes, EPOCH)):
             ended = [] if epoch in gaps else rows[start : start + EPOCH]

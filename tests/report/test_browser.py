@@ -99,6 +99,29 @@ def test_axes_and_bands_can_be_chosen(page: browser.Page, report: Path) -> None:
     assert page.problems == []
 
 
+def test_what_is_never_negative_begins_at_0(page: browser.Page, report: Path) -> None:
+    page.open(report)
+    violations = "[...document.querySelectorAll('.curve .plot')][4]"
+    low, high = page.value(f"{violations}._fullLayout.yaxis.range")
+    assert -0.06 * high < low < 0 and high > 50
+    page.click(ENTRY)
+    page.value("new Promise(done => setTimeout(done, 600))")  # Plotly waits for a second click
+    assert page.value(f"{violations}._fullLayout.yaxis.range") == [-0.04, 1], "mase has nothing but zeros"
+    assert page.problems == []
+
+
+def test_names_fit_into_their_panels(page: browser.Page, report: Path) -> None:
+    make_run = maker(report.parent / "long")
+    runs = [make_run(f"{k}", learner_options={"a setting with a rather long name": f"number {k}"}) for k in range(2)]
+    write_report(report.parent / "long.html", runs)
+    page.open(report.parent / "long.html", 390)
+    over = page.value(
+        "[...document.querySelectorAll('.curve .plot')].map(plot => plot.getBoundingClientRect().right - "
+        "Math.max(...[...plot.querySelectorAll('.legendtext')].map(text => text.getBoundingClientRect().right)))"
+    )
+    assert len(over) == 6 and min(over) >= 0
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_wider_than_the_window(page: browser.Page, report: Path, width: int) -> None:
     page.open(report, width)

@@ -1,10 +1,23 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from safexp.report.curves import COST, MAX_COST, RETURN, VIOLATIONS, on_grid, over_runs, spread
+from safexp.report.curves import (
+    COST,
+    MAX_COST,
+    MAX_STEP_COST,
+    RETURN,
+    STEP_COST,
+    VIOLATIONS,
+    epochs,
+    on_grid,
+    over_runs,
+    spread,
+)
 from safexp.report.groups import group_runs
 from safexp.studies.stats import interquartile_interval
 
@@ -35,6 +48,16 @@ def test_an_epoch_without_an_end_keeps_the_last_value(make_run: MakeRun) -> None
     assert found.mean.tolist() == [4.0, 4.0, 1.0]
     (both,) = group_runs([group.runs[0], make_run("b", seed=1)])
     assert spread(both, COST).runs.tolist() == [1, 2, 2, 2, 2, 2]
+
+
+def test_step_costs_are_those_of_the_episodes_that_ended_in_an_epoch(make_run: MakeRun) -> None:
+    run = make_run("a", violate=30)
+    run = replace(run, metrics=[line for line in run.metrics if line["steps"] not in (2000, 3000)])
+    assert epochs(run, MAX_STEP_COST) == [(1000, 2.0), (4000, 2.0), (5000, 2.0), (6000, 0.5)]
+    assert epochs(run, STEP_COST) == [(1000, 0.575), (4000, pytest.approx(0.55)), (5000, 0.575), (6000, 0.5)]
+    late = replace(run, episodes=run.episodes[30:])
+    assert epochs(late, MAX_STEP_COST)[0] == (4000, 2.0), "an epoch without an end has no value"
+    assert epochs(replace(run, episodes=[]), STEP_COST) == []
 
 
 def test_a_run_without_epochs_has_no_curve(make_run: MakeRun) -> None:

@@ -57,6 +57,26 @@ def test_curves_are_the_paper_s_rows_by_tasks(runs: list[Run]) -> None:
     assert [text.get_text() for text in figure.legends[0].texts] == ["mase", "bare", "limit 3"]
 
 
+def test_each_cost_is_drawn_of_the_groups_that_limit_it(make_run: MakeRun) -> None:
+    every_step = {"constraint": "instantaneous", "limit": 0.3, "quantifier": "known"}
+    groups = group_runs([make_run("a", method="bare"), make_run("b", violate=3, **every_step)])
+    tasks = by_task(groups)
+    curves, boxes = draw_curves(tasks, styles(groups)), draw_converged(tasks, styles(groups))
+    assert [axes.get_ylabel() for axes in curves.axes] == [
+        *("Average episode return", "Average episode cost", "Maximum episode cost"),
+        *("Average largest step cost", "Maximum step cost"),
+    ]
+    assert [[line.get_label() for line in axes.lines] for axes in curves.axes[2::2]] == [
+        ["bare", "limit 3"],
+        ["mase", "limit 0.3"],
+    ]
+    medians = [[list(line.get_ydata()) for line in axes.lines] for axes in boxes.axes[2::2]]
+    assert [1.0, 1.0] in medians[0] and [2.0, 2.0] not in medians[0]
+    assert [2.0, 2.0] in medians[1] and [0.3, 0.3] in medians[1]
+    (alone,) = by_task(groups[1:]).values()
+    assert len(draw_curves({"a task": alone}, styles(groups)).axes) == 3
+
+
 def test_a_name_is_no_formula(make_run: MakeRun, tmp_path: Path) -> None:
     runs = [make_run("a", task_options={"x": "$\\frac"}), make_run("b", task_options={"x": "$\\frac"}, limit=7.0)]
     runs = [replace(run, config=replace(run.config, learner_options={"y": "$_{$"})) for run in runs]

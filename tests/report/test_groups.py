@@ -68,3 +68,12 @@ def test_only_finished_runs_are_trained_unless_there_are_none(make_run: MakeRun)
     (both,), (alone,) = group_runs([finished, killed]), group_runs([killed])
     assert both.trained == (finished,)
     assert alone.trained == (killed,)
+
+
+def test_a_setting_that_is_not_given_is_not_in_a_name(make_run: MakeRun) -> None:
+    every_step = {"quantifier": "known", "constraint": "instantaneous", "limit": 0.5}
+    runs = [make_run("a", **every_step), make_run("b", quantifier="known", constraint="margin")]
+    assert [group.name for group in group_runs(runs)] == [
+        "mase (constraint instantaneous, limit 0.5)",
+        "mase (constraint margin)",
+    ]

@@ -96,6 +96,19 @@ def test_seeds_are_one_row_and_listed_one_by_one(make_run: MakeRun) -> None:
     assert 'name="view"' not in render([make_run("b", method="bare")]), "one run has no band"
 
 
+def test_the_table_shows_the_cost_that_is_limited(make_run: MakeRun) -> None:
+    every_step = make_run("a", constraint="instantaneous", limit=0.3, quantifier="known", violate=3)
+    page = render([every_step])
+    headings = re.findall(r'<th scope="col">(.*?)</th>', page)
+    assert "Max step cost" in headings and "Max cost" not in headings
+    assert '<td data-label="Max step cost">2</td>' in page
+    assert "of a margin, how far it fell below 0" in page
+    both = render([every_step, make_run("b", method="bare")])
+    assert re.findall(r'<td data-label="Max cost">(.*?)</td>', both) == ["-", "1"]
+    assert re.findall(r'<td data-label="Max step cost">(.*?)</td>', both) == ["2", "-"]
+    assert "of a margin" not in render([make_run("c")])
+
+
 def test_runs_without_an_episode_are_reported(make_run: MakeRun) -> None:
     page = render([make_run("a", episodes=0), make_run("b", episodes=0, status="", method="bare")])
     assert "mase has no finished episode; bare has no finished episode" in page

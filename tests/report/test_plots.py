@@ -1,12 +1,15 @@
+import html
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 
 from safexp.report.coverage import coverage_charts
 from safexp.report.curves import CURVES, RETURN, STOPS, spread
 from safexp.report.groups import group_runs
-from safexp.report.plots import Chart, charts, draw, styles
+from safexp.report.plots import LEGEND_LINE, Chart, charts, draw, styles
 from safexp.studies.folder import Run
 
 from .conftest import MakeRun
@@ -19,7 +22,7 @@ def drawn(runs: list[Run]) -> list[Chart]:
 
 def test_every_group_has_a_curve_in_every_chart(make_run: MakeRun) -> None:
     found = drawn([make_run("bare", violate=2, method="bare"), make_run("mase")])
-    assert [chart.title for chart in found] == [curve.title for curve in CURVES]
+    assert [chart.title for chart in found] == [curve.title for curve in CURVES if curve.of != "step cost"]
     for chart in found:
         names = [trace["name"] for trace in json.loads(chart.figure.to_json())["data"]]
         assert names == ["bare", "mase", *(["limit 3"] if "cost" in chart.title else [])]
@@ -53,9 +56,47 @@ def test_a_method_looks_the_same_on_every_task(make_run: MakeRun) -> None:
     assert here.figure.data[1].line == there.figure.data[0].line
 
 
-def test_only_a_plain_budget_is_a_line_in_the_chart_of_summed_costs(make_run: MakeRun) -> None:
-    runs = [make_run("a", discount=0.9), make_run("b", constraint="instantaneous", limit=0.3, quantifier="known")]
-    assert not any("limit" in trace.legendgroup for trace in drawn(runs)[1].figure.data if len(trace.x) == 2)
+def test_a_discounted_budget_is_no_line_in_the_chart_of_plain_sums(make_run: MakeRun) -> None:
+    charts = {chart.title: chart for chart in drawn([make_run("a", discount=0.9)])}
+    assert [trace.name for trace in charts["Average episode cost"].figure.data] == ["mase"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "lines"),
+    [
+        ({"constraint": "instantaneous", "limit": 0.3}, ["limit 0.3"]),
+        ({"constraint": "margin"}, ["limit 0"]),
+        ({"constraint": "schedule", "schedule": {"0": 0.5, "9": 0.2}}, []),
+    ],
+)
+def test_a_limit_of_every_step_is_drawn_with_step_costs(
+    make_run: MakeRun, settings: dict[str, Any], lines: list[str]
+) -> None:
+    charts = {chart.title: chart for chart in drawn([make_run("a", quantifier="known", violate=30, **settings)])}
+    assert "Average episode cost" not in charts and "Maximum episode cost" not in charts
+    for title, values in {
+        "Average largest step cost": [0.575, 0.575, 0.5, 0.575, 0.575, 0.5],
+        "Maximum step cost": [2.0, 2.0, 0.5, 2.0, 2.0, 0.5],
+    }.items():
+        curve, *others = charts[title].figure.data
+        assert list(curve.y) == pytest.approx(values)
+        assert [trace.name for trace in others] == lines
+
+
+def test_a_group_is_drawn_in_the_charts_of_the_cost_that_it_limits(make_run: MakeRun) -> None:
+    runs = [make_run("a", method="bare"), make_run("b", constraint="instantaneous", limit=0.3, quantifier="known")]
+    names = {chart.title: [trace.name for trace in chart.figure.data] for chart in drawn(runs)}
+    assert names["Maximum episode cost"] == ["bare", "limit 3"]
+    assert names["Maximum step cost"] == ["mase", "limit 0.3"]
+    assert names["Violations so far"] == ["bare", "mase"]
+
+
+def test_long_names_are_wrapped_in_legends(make_run: MakeRun) -> None:
+    runs = [make_run(str(k), learner_options={f"a setting <{k}> with a rather long name": k}) for k in range(2)]
+    one, _ = (trace.name for trace in drawn(runs)[0].figure.data)
+    lines = one.split("<br>")
+    assert len(lines) > 1 and "&lt;0&gt;" in one
+    assert all(len(html.unescape(line)) <= LEGEND_LINE for line in lines)
 
 
 def test_a_group_without_an_episode_is_said_to_have_none(make_run: MakeRun) -> None:
@@ -96,6 +137,10 @@ def test_coverage_is_drawn_beside_what_was_promised(make_run: MakeRun) -> None:
     assert "mase has 80.0% of 600" in everything.summary
     assert list(near.figure.data[0].x) == [200, 300], "an epoch without any near the threshold has no point"
     assert list(near.figure.data[0].y) == [0.5, 0.5]
+
+
+def test_coverage_near_the_threshold_is_left_out_where_nothing_is_near(make_run: MakeRun) -> None:
+    assert [chart.title for chart in covering([covered(make_run("a"), [0.5])])] == ["Coverage"]
 
 
 def test_coverage_of_several_seeds_is_of_all_their_transitions(make_run: MakeRun) -> None:

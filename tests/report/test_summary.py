@@ -25,7 +25,7 @@ def test_the_numbers_of_a_run(make_run: MakeRun) -> None:
     summary = summarise(make_run("a", violate=10))
     assert (summary.episodes, summary.violations, summary.unfinished_violations) == (120, 12, 0)
     assert summary.interval == exact_interval(12, 120)
-    assert (summary.final_return, summary.max_cost) == (2.0, 4.0)
+    assert (summary.final_return, summary.max_cost, summary.max_step_cost) == (2.0, 4.0, 2.0)
     assert summary.final_stops == 0.0, "the stops were before the last hundred episodes"
     assert (summary.stops, summary.interventions, summary.steps) == (20, 240, 6000)
     assert summary.steps_per_second == 1234.5
@@ -55,6 +55,7 @@ def test_a_run_without_an_episode(make_run: MakeRun) -> None:
     run = make_run("a", episodes=0, status="")
     summary = summarise(run)
     assert summary.final_return is summary.final_stops is summary.steps_per_second is summary.max_cost is None
+    assert summary.max_step_cost is None
     assert interval_text(summary) == number(None) == percent(None) == "-"
     whole = summarise_group(group_runs([run])[0])
     assert whole.final_return is whole.middle is whole.better is whole.final_stops is whole.max_cost is None
@@ -66,6 +67,7 @@ def test_the_numbers_of_a_group(make_run: MakeRun) -> None:
     ours, theirs = group_runs([*runs, *others])
     summary = summarise_group(ours, theirs)
     assert (summary.runs, summary.episodes, summary.violations, summary.stops) == (4, 480, 10, 80)
+    assert (summary.max_cost, summary.max_step_cost) == (4.0, 2.0)
     assert summary.interval == exact_interval(10, 480)
     assert (summary.final_return, summary.deviation, summary.middle) == (1.5, pytest.approx(np.sqrt(1.25)), 1.5)
     assert summary.middle_interval is not None and summary.middle_interval[0] < 1.5 < summary.middle_interval[1]

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from safexp.checkpoint import write_bytes
 from safexp.coverage import FACTORS
-from safexp.findings import Audit, Judged, assumptions
+from safexp.findings import CONFIDENCE, Audit, Judged, assumptions
 from safexp.report.terminal import plain_console, print_rows
 
 WIDTH, HEIGHT = 640, 180
 """Of the drawing, in its own units."""
+
+MOST_TICKS = 6
+"""How many numbers of episodes are written below the drawing, apart from 0."""
+
+
+Standing = Literal["safe", "open", "unsafe"]
+STYLES: Mapping[Standing, str] = MappingProxyType({"safe": "bold green", "open": "bold yellow", "unsafe": "bold red"})
+"""How each looks in the terminal."""
+
+
+class Tick(NamedTuple):
+    """A place on an axis of the drawing, and what is written there."""
+
+    place: float
+    text: str
 
 
 def write_audit(path: Path, found: Audit) -> None:
@@ -32,8 +52,11 @@ def render(found: Audit) -> str:
         numbers=numbers(found),
         worst=[_cells(one) for one in found.worst],
         assumptions=assumptions(found),
+        standing=standing(found),
         line=_line(found),
-        limit=HEIGHT * (1 - found.max_risk),
+        limit=_height(found.max_risk, _least(found)),
+        risks=_risk_ticks(found),
+        counts=_episode_ticks(found.risk.episodes),
         width=WIDTH,
         height=HEIGHT,
     )
@@ -45,7 +68,7 @@ def print_audit(found: Audit, as_json: bool) -> None:
         print(json.dumps(found.to_json(), indent=1))
         return
     console = plain_console()
-    console.print(verdict(found), style="bold green" if found.passed else "bold red", markup=False)
+    console.print(verdict(found), style=STYLES[standing(found)], markup=False)
     for name, value in numbers(found).items():
         console.print(f"  {name}: {value}", markup=False)
     console.print("worst episodes (play one again with --replay SEED):")
@@ -60,14 +83,30 @@ def print_replay(one: Judged, as_json: bool) -> None:
     print_rows([{"seed": one.seed, **one.episode._asdict()}] if as_json else [_cells(one)], as_json)
 
 
+def standing(found: Audit) -> Standing:
+    """Whether the risk is shown to be small enough; `open` where nothing but more episodes is missing for that."""
+    if found.passed:
+        return "safe"
+    return "unsafe" if found.risk.violations or not found.max_risk else "open"
+
+
 def verdict(found: Audit) -> str:
-    """The answer in a sentence."""
+    """The answer in a sentence, and a second one where more episodes could give another."""
     risk = found.risk
     shown = "is shown to be" if found.passed else "is not shown to be"
-    return (
+    answer = (
         f"{risk.violations:,} of {risk.episodes:,} episodes violated the constraint: the risk {shown} at most "
         f"{_percent(found.max_risk)} (95 % upper bound {_percent(risk.upper)})."
     )
+    if standing(found) != "open":
+        return answer
+    enough = enough_episodes(found.max_risk)
+    return f"{answer} That takes {enough:,} episodes without a violation: --episodes {enough}."
+
+
+def enough_episodes(max_risk: float) -> int:
+    """After how many episodes without a violation the exact upper bound is at most `max_risk`, which is above 0."""
+    return math.ceil(math.log(1.0 - CONFIDENCE) / math.log1p(-max_risk))
 
 
 def numbers(found: Audit) -> dict[str, str]:
@@ -83,7 +122,8 @@ def numbers(found: Audit) -> dict[str, str]:
         "risk, two-sided": f"{_percent(risk.two_sided[0])} to {_percent(risk.two_sided[1])} (exact, 95 %)",
         "risk, at any time": f"{_percent(risk.anytime[0])} to {_percent(risk.anytime[1])} (95 %, however one stops)",
         "return": f"{found.mean_return:.4g} on average",
-        "cost": f"{found.mean_cost:.4g} on average, at most {found.max_cost:.4g}",
+        "cost": f"{found.mean_cost:.4g} an episode on average, at most {found.max_cost:.4g}; "
+        f"of a step at most {found.max_step_cost:.4g}",
         "stops": f"{found.stops:,} of {risk.episodes:,} episodes ({_percent(found.stops / risk.episodes)})",
         "interventions": f"{found.interventions:,} actions replaced, {found.takeovers:,} steps taken over",
     }
@@ -125,7 +165,7 @@ def _cells(one: Judged) -> dict[str, str]:
     return {
         "seed": str(one.seed),
         "cost": f"{episode.cost:.4g}",
-        "largest": f"{episode.max_step_cost:.4g}",
+        "largest step": f"{episode.max_step_cost:.4g}",
         "return": f"{episode.true_return:.4g}",
         "steps": str(episode.length),
         "end": "violated" if episode.violated else "stopped" if episode.stopped else "kept",
@@ -135,8 +175,32 @@ def _cells(one: Judged) -> dict[str, str]:
 def _line(found: Audit) -> str:
     """The upper ends of the anytime interval as points of a drawing, whose left edge is before the first episode."""
     path = (1.0, *found.risk.path)
-    step = WIDTH / max(len(path) - 1, 1)
-    return " ".join(f"{k * step:.1f},{HEIGHT * (1 - upper):.1f}" for k, upper in enumerate(path))
+    step, least = WIDTH / (len(path) - 1), _least(found)
+    return " ".join(f"{k * step:.1f},{_height(upper, least):.1f}" for k, upper in enumerate(path))
+
+
+def _least(found: Audit) -> float:
+    """The risk at the bottom of the drawing: the power of ten below all that is drawn, but for an allowed risk of 0."""
+    lowest = min(share for share in (0.1, found.max_risk, *found.risk.path) if share > 0)
+    return 10.0 ** math.floor(math.log10(lowest))
+
+
+def _height(share: float, least: float) -> float:
+    """Where a risk is drawn on a logarithmic axis from 1 at the top to `least` at the bottom."""
+    return HEIGHT * math.log10(max(share, least)) / math.log10(least)
+
+
+def _risk_ticks(found: Audit) -> list[Tick]:
+    least = _least(found)
+    shares = [10.0**-power for power in range(round(-math.log10(least)) + 1)]
+    return [Tick(_height(share, least), _percent(share)) for share in shares]
+
+
+def _episode_ticks(episodes: int) -> list[Tick]:
+    """Round numbers of episodes, from 0."""
+    steps = (digit * 10**power for power in itertools.count() for digit in (1, 2, 5))
+    step = next(step for step in steps if episodes <= MOST_TICKS * step)
+    return [Tick(WIDTH * count / episodes, f"{count:,}") for count in range(0, episodes + 1, step)]
 
 
 def _share(count: int, total: int) -> str:

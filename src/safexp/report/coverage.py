@@ -17,7 +17,10 @@ Share = Callable[[Coverage], tuple[int, int]]
 
 
 def coverage_charts(groups: Sequence[Group], drawn_as: Styles) -> list[Chart]:
-    """Coverage of all transitions and of those near the threshold; nothing where no quantifier says anything."""
+    """Coverage of all transitions and of those near the threshold, where there are any.
+
+    Nothing where no quantifier says anything.
+    """
     told = [
         group
         for group in groups
@@ -26,7 +29,7 @@ def coverage_charts(groups: Sequence[Group], drawn_as: Styles) -> list[Chart]:
     if not told:
         return []
     caption = "The share of true costs within mean ± width, counted before the quantifier learned from them"
-    return [
+    charts = [
         _chart("Coverage", f"{caption}. Dotted: 1 − δ.", told, drawn_as, lambda epoch: (epoch.covered, epoch.rows)),
         _chart(
             "Coverage near the threshold",
@@ -36,10 +39,11 @@ def coverage_charts(groups: Sequence[Group], drawn_as: Styles) -> list[Chart]:
             lambda epoch: (epoch.near_covered, epoch.near),
         ),
     ]
+    return [chart for chart in charts if chart.figure.data]
 
 
 def _chart(title: str, caption: str, told: Sequence[Group], drawn_as: Styles, share: Share) -> Chart:
-    figure = go.Figure(layout=layout("share", len(told), include=(0.0, 1.04)))
+    figure = go.Figure(layout=layout("share", [group.name for group in told], include=(0.0, 1.04)))
     endings = []
     for group in told:
         index = drawn_as[group.name]

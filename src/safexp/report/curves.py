@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.report.groups import Group
+from safexp.report.limited import LimitedName, limited
 from safexp.signals import Array
 from safexp.studies.folder import Run
 from safexp.studies.stats import interquartile_interval, interquartile_mean, mean_and_deviation
@@ -23,7 +24,7 @@ class Curve:
     """One number of every epoch: `key` names it in metrics.jsonl, `axis` is its unit.
 
     Where several epochs become one point it is their mean, or the `largest`. On a logarithmic axis nothing is drawn
-    below `floor`; without one it has no such axis.
+    below `floor`; without one it has no such axis. A curve `of` a limited quantity is drawn of runs that limit it.
     """
 
     key: str
@@ -32,18 +33,38 @@ class Curve:
     axis: Literal["return", "cost", "episodes", "share"]
     largest: bool = False
     floor: float | None = None
+    of: LimitedName | None = None
 
 
 ENDED = "the episodes that ended in an epoch"
 RETURN = Curve("mean_return", "Average episode return", f"What the task paid in {ENDED}.", "return")
-COST = Curve("mean_cost", "Average episode cost", f"The mean of {ENDED}.", "cost", floor=0.1)
-MAX_COST = Curve("max_cost", "Maximum episode cost", f"The worst of {ENDED}.", "cost", largest=True, floor=0.1)
+COST = Curve("mean_cost", "Average episode cost", f"The mean of {ENDED}.", "cost", floor=0.1, of="episode cost")
+MAX_COST = Curve(
+    "max_cost", "Maximum episode cost", f"The worst of {ENDED}.", "cost", largest=True, floor=0.1, of="episode cost"
+)
+STEP_COST = Curve(
+    "mean_max_step_cost",
+    "Average largest step cost",
+    f"The largest cost of a single step, the mean of {ENDED}.",
+    "cost",
+    floor=0.001,
+    of="step cost",
+)
+MAX_STEP_COST = Curve(
+    "max_step_cost",
+    "Maximum step cost",
+    f"The largest cost of a single step, the worst of {ENDED}.",
+    "cost",
+    largest=True,
+    floor=0.001,
+    of="step cost",
+)
 STOPS = Curve("stop_rate", "Stop rate", f"How many of {ENDED} were stopped.", "share", floor=0.001)
 VIOLATIONS = Curve(
     "violations", "Violations so far", "Episodes that broke the constraint.", "episodes", largest=True, floor=0.5
 )
 PENALISED = Curve("mean_penalised_return", "Penalised return", f"What the learner got in {ENDED}.", "return")
-CURVES = (RETURN, COST, MAX_COST, STOPS, VIOLATIONS, PENALISED)
+CURVES = (RETURN, COST, MAX_COST, STEP_COST, MAX_STEP_COST, STOPS, VIOLATIONS, PENALISED)
 
 
 class Spread(NamedTuple):
@@ -63,7 +84,7 @@ class Spread(NamedTuple):
 
 def spread(group: Group, curve: Curve, points: int | None = POINTS) -> Spread:
     """A curve of a group in at most so many points, or in all; runs that are shorter count as far as they got."""
-    lines = [_values(run, curve.key) for run in group.runs]
+    lines = [_values(run, curve) for run in group.runs]
     grid = np.unique(np.concatenate([steps for steps, _, _ in lines]))
     if points is not None and len(grid) > points:
         grid = grid[np.linspace(0, len(grid) - 1, points).round().astype(np.intp)]
@@ -71,9 +92,29 @@ def spread(group: Group, curve: Curve, points: int | None = POINTS) -> Spread:
     return over_runs(grid, table.reshape(len(lines), len(grid)))
 
 
-def _values(run: Run, key: str) -> tuple[NDArray[np.int64], Array, int]:
-    """The steps and values of the epochs that have one, and the last step of all; other versions may not know `key`."""
-    known = [(line["steps"], line[key]) for line in run.metrics if line.get(key) is not None]
+def epochs(run: Run, curve: Curve) -> list[tuple[int, float]]:
+    """The steps and values of the epochs that have one; other versions may not know the key."""
+    if curve.of == "step cost":
+        return _step_costs(run, curve.largest)
+    return [(line["steps"], line[curve.key]) for line in run.metrics if line.get(curve.key) is not None]
+
+
+def _step_costs(run: Run, largest: bool) -> list[tuple[int, float]]:
+    """The mean or the largest, over the episodes that ended in an epoch, of their largest step costs."""
+    steps = [int(line["steps"]) for line in run.metrics]
+    costs = np.array([episode.max_step_cost for episode in run.episodes])
+    ended = np.searchsorted([episode.end_step for episode in run.episodes], steps, side="right")
+    parts = np.split(costs, ended)[: len(steps)]
+    return [
+        (step, float(part.max() if largest else part.mean()))
+        for step, part in zip(steps, parts, strict=True)
+        if len(part)
+    ]
+
+
+def _values(run: Run, curve: Curve) -> tuple[NDArray[np.int64], Array, int]:
+    """The steps and values of the epochs that have one, and the last step of all."""
+    known = epochs(run, curve)
     steps, values = zip(*known, strict=True) if known else ((), ())
     last = int(run.metrics[-1]["steps"]) if run.metrics else 0
     return np.array(steps, dtype=np.int64), np.array(values, dtype=np.float64), last
@@ -115,7 +156,12 @@ def _statistics(table: Array) -> Array:
     return np.array([*mean_and_deviation(table, axis=0), middle, low, high])
 
 
-def limits(groups: Sequence[Group]) -> list[float]:
-    """The limits of the plain sum of costs, which is what is drawn, that these groups have."""
-    plain = (group.config for group in groups if group.config.constraint == "budget" and group.config.discount == 1)
-    return sorted({config.limit for config in plain if config.limit is not None})
+def is_told(curve: Curve, group: Group) -> bool:
+    """Whether a curve is one of what a group's runs are about: of any number, or of the cost that they limit."""
+    return curve.of in (None, limited(group.config).name)
+
+
+def limits(curve: Curve, groups: Sequence[Group]) -> list[float]:
+    """The limits that these groups have of what a curve shows."""
+    found = (limited(group.config) for group in groups)
+    return sorted({one.limit for one in found if one.name == curve.of and one.limit is not None})

@@ -13,13 +13,24 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from safexp.report.curves import COST, MAX_COST, RETURN, Curve, limits, spread
+from safexp.report.curves import (
+    COST,
+    MAX_COST,
+    MAX_STEP_COST,
+    RETURN,
+    STEP_COST,
+    Curve,
+    epochs,
+    is_told,
+    limits,
+    spread,
+)
 from safexp.report.groups import Group, by_task, group_runs
 from safexp.report.plots import COLOURS, Styles, styles
 from safexp.studies.folder import Run
 
-SHOWN = (RETURN, COST, MAX_COST)
-"""The paper's three metrics."""
+SHOWN = (RETURN, COST, MAX_COST, STEP_COST, MAX_STEP_COST)
+"""The paper's three metrics, and its costs where limits hold for every step."""
 
 CONVERGED = 0.1
 """The last share of the epochs, whose values make up the converged performance."""
@@ -61,12 +72,14 @@ def write_figures(folder: Path, runs: Sequence[Run]) -> list[Path]:
 
 def draw_curves(tasks: dict[str, list[Group]], drawn_as: Styles) -> Figure:
     """The paper's Figure 2: a row for each metric, a column for each task, mean ± one standard deviation over runs."""
-    figure, grid = _grid(len(SHOWN), tasks, height=1.65)
+    curves = _shown(tasks)
+    figure, grid = _grid(len(curves), tasks, height=1.65)
     for column, (task, groups) in enumerate(tasks.items()):
-        for row, curve in enumerate(SHOWN):
+        for row, curve in enumerate(curves):
             axes: Axes = grid[row, column]
             for group in groups:
-                _draw_curve(axes, group, curve, drawn_as[group.name])
+                if is_told(curve, group):
+                    _draw_curve(axes, group, curve, drawn_as[group.name])
             _draw_limits(axes, groups, curve)
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
             if column == 0:
@@ -79,12 +92,13 @@ def draw_curves(tasks: dict[str, list[Group]], drawn_as: Styles) -> Figure:
 
 def draw_converged(tasks: dict[str, list[Group]], drawn_as: Styles) -> Figure:
     """The paper's Figure 3: box plots of the last tenth of the epochs of all runs that finished, if any did."""
-    figure, grid = _grid(len(SHOWN), tasks, height=1.5)
+    curves = _shown(tasks)
+    figure, grid = _grid(len(curves), tasks, height=1.5)
     for column, (task, groups) in enumerate(tasks.items()):
-        for row, curve in enumerate(SHOWN):
+        for row, curve in enumerate(curves):
             axes: Axes = grid[row, column]
             boxes = axes.boxplot(
-                [converged(group, curve) for group in groups],
+                [converged(group, curve) if is_told(curve, group) else [] for group in groups],
                 widths=0.6,
                 patch_artist=True,
                 medianprops={"color": "black"},
@@ -105,9 +119,14 @@ def converged(group: Group, curve: Curve) -> list[float]:
     """The values of the last tenth of the epochs that have one, of all runs that finished, if any did."""
     found: list[float] = []
     for run in group.trained:
-        values = [line[curve.key] for line in run.metrics if line.get(curve.key) is not None]
+        values = [value for _, value in epochs(run, curve)]
         found += values[-max(int(np.ceil(CONVERGED * len(values))), 1) :]
     return found
+
+
+def _shown(tasks: dict[str, list[Group]]) -> list[Curve]:
+    """The metrics that some group on some task is about."""
+    return [curve for curve in SHOWN if any(is_told(curve, group) for groups in tasks.values() for group in groups)]
 
 
 def _plain(text: str) -> str:
@@ -143,7 +162,7 @@ def _draw_curve(axes: Axes, group: Group, curve: Curve, index: int) -> None:
 
 
 def _draw_limits(axes: Axes, groups: Sequence[Group], curve: Curve) -> None:
-    for limit in limits(groups) if curve.axis == "cost" else []:
+    for limit in limits(curve, groups):
         axes.axhline(limit, color="black", linewidth=0.8, zorder=1, label=f"limit {limit:g}")
 
 

@@ -79,7 +79,7 @@ def names(configs: Sequence[RunConfig]) -> list[str]:
         same = [_flat(other.to_json()) for other in configs if other.method == config.method]
         own = _flat(config.to_json())
         rare = [key for key in own if 2 * sum(other.get(key) == own[key] for other in same) <= len(same)]
-        told = ", ".join(f"{key.rpartition('.')[2]} {_short(own[key])}" for key in rare)
+        told = ", ".join(f"{key.rpartition('.')[2]} {_short(own[key])}" for key in rare if own[key] is not None)
         name = f"{config.method} ({told})" if told else config.method
         again = sum(other == name or other.startswith(f"{name}, run ") for other in found)
         found.append(f"{name}, run {again + 1}" if again else name)

@@ -14,6 +14,7 @@ from safexp.checkpoint import write_bytes
 from safexp.report import plots
 from safexp.report.coverage import coverage_charts
 from safexp.report.groups import Group, by_task, group_runs
+from safexp.report.limited import limited
 from safexp.report.maps import maps
 from safexp.report.summary import (
     WINDOW,
@@ -23,6 +24,7 @@ from safexp.report.summary import (
     interval_text,
     interventions_text,
     labels,
+    largest,
     number,
     percent,
     reference_for,
@@ -33,8 +35,8 @@ from safexp.report.summary import (
 from safexp.report.times import time_charts
 from safexp.studies.folder import Run
 
-NOT_ALWAYS = ("IQM", "Better", "Coverage", "near the limit")
-"""The columns of the table that need several runs, something to compare with, or a quantifier."""
+NOT_ALWAYS = ("IQM", "Better", "Max cost", "Max step cost", "Coverage", "near the limit")
+"""The columns of the table that need several runs, something to compare with, such a limit, or a quantifier."""
 
 
 class Row(NamedTuple):
@@ -118,6 +120,7 @@ def _group_row(group: Group, summary: GroupSummary) -> Row:
     """A group in its task's table."""
     spread = "" if summary.deviation is None else f" ± {number(summary.deviation)}"
     unfinished = f"\n({summary.unfinished} unfinished)" if summary.unfinished else ""
+    what = limited(group.config).name
     return Row(
         group.name,
         summary.violations,
@@ -128,7 +131,8 @@ def _group_row(group: Group, summary: GroupSummary) -> Row:
             "IQM": between(summary.middle, summary.middle_interval) if summary.middle_interval else "-",
             "Better": between(summary.better, summary.better_interval),
             "Violations": f"{summary.violations:,} of {summary.episodes:,}\n({interval_text(summary)})",
-            "Max cost": "-" if summary.max_cost is None else f"{summary.max_cost:,.4g}",
+            "Max cost": largest(summary.max_cost) if what == "episode cost" else "-",
+            "Max step cost": largest(summary.max_step_cost) if what == "step cost" else "-",
             "Stops": percent(summary.final_stops),
             "Interventions": interventions_text(summary),
             "Coverage": coverage_text(summary.coverage.covered, summary.coverage.rows),

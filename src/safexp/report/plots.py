@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +12,16 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from safexp.report.curves import CURVES, Curve, Spread, limits, spread
+from safexp.report.curves import CURVES, Curve, Spread, is_told, limits, spread
 from safexp.report.groups import Group
 from safexp.signals import Array
 
 COLOURS = ("#0a58a8", "#c2410c", "#0f766e", "#7e22ce", "#a16207", "#be185d", "#334155", "#4d7c0f")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "hexagon")
+
+LEGEND_LINE = 34
+"""How many characters of a name are on a line of a legend: more would not fit beside its symbol on a phone."""
 
 Styles = dict[str, int]
 """The number of each group's colour, dash and marker, by its name: the same on every task."""
@@ -39,13 +43,14 @@ def styles(groups: Sequence[Group]) -> Styles:
 
 
 def charts(groups: Sequence[Group], drawn_as: Styles) -> list[Chart]:
-    """All learning curves of the groups on one task."""
-    return [draw(curve, groups, drawn_as) for curve in CURVES]
+    """All learning curves of the groups on one task, each with the groups that it is about."""
+    told = {curve: [group for group in groups if is_told(curve, group)] for curve in CURVES}
+    return [draw(curve, members, drawn_as) for curve, members in told.items() if members]
 
 
 def draw(curve: Curve, groups: Sequence[Group], drawn_as: Styles) -> Chart:
     """One number of all groups: the mean over runs, and ± one standard deviation where there are several."""
-    figure = go.Figure(layout=layout(curve.axis, len(groups), curve.floor))
+    figure = go.Figure(layout=layout(curve.axis, [group.name for group in groups], curve.floor))
     spreads = [spread(group, curve) for group in groups]
     endings = []
     for group, found in zip(groups, spreads, strict=True):
@@ -58,11 +63,10 @@ def draw(curve: Curve, groups: Sequence[Group], drawn_as: Styles) -> Chart:
         figure.add_trace(line(index, group.name, found.steps, found.mean, views(found.mean, found.middle)))
         ending = f"{found.mean[-1]:.0%}" if curve.axis == "share" else f"{found.mean[-1]:,.4g}"
         endings.append(f"{group.name} ends at {ending}")
-    if curve.axis == "cost":
-        steps = np.concatenate([found.steps for found in spreads])
-        for limit in limits(groups) if len(steps) else []:
-            figure.add_trace(_limit_line(limit, int(steps.min()), int(steps.max())))
-            endings.append(f"the limit is {limit:g}")
+    steps = np.concatenate([found.steps for found in spreads])
+    for limit in limits(curve, groups) if len(steps) else []:
+        figure.add_trace(_limit_line(limit, int(steps.min()), int(steps.max())))
+        endings.append(f"the limit is {limit:g}")
     summary = f"Line chart of {curve.title.lower()} against environment steps: {'; '.join(endings)}."
     return Chart(curve.title, curve.caption, summary, figure)
 
@@ -80,13 +84,18 @@ def line(
     return go.Scatter(
         x=steps.tolist(),
         y=values.tolist(),
-        name=html.escape(name),  # Plotly reads tags in text
+        name=wrapped(name, LEGEND_LINE),
         legendgroup=name,
         meta=meta,
         mode="lines+markers",
         line={"color": colour, "width": 2.25, "dash": DASHES[index % len(DASHES)]},
         marker={"color": colour, "size": 8, "symbol": MARKERS[index % len(MARKERS)], "maxdisplayed": 9},
     )
+
+
+def wrapped(text: str, width: int) -> str:
+    """Text in lines of at most so many characters, as Plotly takes it, which reads tags in text."""
+    return "<br>".join(map(html.escape, textwrap.wrap(text, width)))
 
 
 def _band(index: int, name: str, found: Spread) -> go.Scatter:
@@ -119,20 +128,23 @@ def _limit_line(limit: float, first_step: int, last_step: int) -> go.Scatter:
     )
 
 
-def layout(axis: str, entries: int, floor: float | None = None, include: tuple[float, ...] = (0.0,)) -> go.Layout:
+def layout(
+    axis: str, names: Sequence[str], floor: float | None = None, include: tuple[float, ...] = (0.0,)
+) -> go.Layout:
     """What all figures against environment steps have in common; `floor` is told to the page, `include` always seen."""
+    lines = sum(len(textwrap.wrap(name, LEGEND_LINE)) for name in names)
     grid = {"gridcolor": "#e5e7eb", "zerolinecolor": "#d1d5db", "linecolor": "#9ca3af", "automargin": True}
     title_font = {"size": 13}
     return go.Layout(
         template="none",
-        height=300 + 12 * entries,  # a legend must not squeeze its curves
+        height=300 + 12 * lines,  # a legend must not squeeze its curves
         margin={"l": 8, "r": 12, "t": 8, "b": 8},
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         hovermode="x unified",
         showlegend=True,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}},
         meta={"floor": floor},
         xaxis={
             **grid,

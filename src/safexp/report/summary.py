@@ -32,9 +32,9 @@ class Summary:
 
     `final_return` and `final_stops` are means over the last episodes, None where none ended. `violations` counts
     episodes, also those that broke the constraint and had not ended (`unfinished_violations` of them); the interval is
-    of the probability that a finished episode breaks it. `max_cost` is the largest of a finished episode. `coverage`
-    counts how often the quantifier was right before it learned, and `delta` is how often it may be wrong by its own
-    account, None in runs without one.
+    of the probability that a finished episode breaks it. `max_cost` is the largest of a finished episode,
+    `max_step_cost` that of a single step of one. `coverage` counts how often the quantifier was right before it
+    learned, and `delta` is how often it may be wrong by its own account, None in runs without one.
     """
 
     episodes: int
@@ -43,6 +43,7 @@ class Summary:
     unfinished_violations: int
     interval: Interval
     max_cost: float | None
+    max_step_cost: float | None
     final_stops: float | None
     stops: int
     interventions: int
@@ -76,6 +77,7 @@ class GroupSummary:
     episodes: int
     interval: Interval
     max_cost: float | None
+    max_step_cost: float | None
     final_stops: float | None
     stops: int
     interventions: int
@@ -95,6 +97,7 @@ def summarise(run: Run) -> Summary:
         unfinished_violations=max(counted - finished, 0),
         interval=exact_interval(finished, len(run.episodes)),
         max_cost=max((episode.cost for episode in run.episodes), default=None),
+        max_step_cost=max((episode.max_step_cost for episode in run.episodes), default=None),
         final_stops=final_stops(run),
         stops=sum(episode.stopped for episode in run.episodes),
         interventions=sum(episode.interventions for episode in run.episodes),
@@ -139,6 +142,7 @@ def summarise_group(group: Group, reference: Group | None = None) -> GroupSummar
         episodes=episodes,
         interval=exact_interval(violations - unfinished, episodes),
         max_cost=max((run.max_cost for run in each if run.max_cost is not None), default=None),
+        max_step_cost=max((run.max_step_cost for run in each if run.max_step_cost is not None), default=None),
         final_stops=_mean([share for run in group.trained if (share := final_stops(run)) is not None]),
         stops=sum(run.stops for run in each),
         interventions=sum(run.interventions for run in each),
@@ -184,6 +188,11 @@ def labels(runs: Sequence[Run]) -> list[str]:
 def number(value: float | None, digits: int = 2) -> str:
     """A number for a table; a dash where there is none."""
     return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def largest(value: float | None) -> str:
+    """A largest cost for a table, in whatever units it has."""
+    return "-" if value is None else f"{value:,.4g}"
 
 
 def percent(value: float | None, digits: int = 0) -> str:

@@ -56,6 +56,8 @@ def print_study(document: Mapping[str, object], table: Table, as_json: bool, fig
 def cell(value: object) -> str:
     """A value as a person reads it in a table."""
     match value:
+        case None:
+            return ""
         case bool():
             return "yes" if value else "no"
         case int():

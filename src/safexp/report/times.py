@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import html
-import textwrap
 from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
 from safexp.report.groups import Group
-from safexp.report.plots import Chart
+from safexp.report.plots import Chart, wrapped
 from safexp.studies.folder import Run
 
 PARTS: Mapping[str, tuple[str, str]] = {
@@ -52,7 +50,7 @@ def time_charts(groups: Sequence[Group]) -> list[Chart]:
     bars = {group.name: spent for group in groups if (spent := group_seconds(group))}
     if not bars:
         return []
-    names = ["<br>".join(map(html.escape, textwrap.wrap(name, LINE))) for name in bars]
+    names = [wrapped(name, LINE) for name in bars]
     figure = go.Figure(layout=_layout(sum(20 + 16 * (1 + name.count("<br>")) for name in names)))
     for part, (colour, pattern) in PARTS.items():
         figure.add_trace(

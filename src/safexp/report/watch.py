@@ -15,6 +15,7 @@ from rich.progress_bar import ProgressBar as Bar
 from rich.table import Table
 from rich.text import Text
 
+from safexp.report.limited import limited
 from safexp.report.summary import number
 from safexp.studies import folder as run_folder
 from safexp.studies.config import RunConfig
@@ -72,7 +73,7 @@ class Watch:
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
         table.add_column("run", no_wrap=True)
         table.add_column("", width=20)
-        for heading in ("steps", "return", "cost", "violations", "stops"):
+        for heading in ("steps", "return", "episode cost", "violations", "stops"):
             table.add_column(heading, justify="right")
         done = 0
         for config in self._configs:
@@ -80,11 +81,13 @@ class Watch:
             done += steps
             if steps and config.folder not in self._outcomes:
                 line = run_folder.last_line(config.folder)
+                cost = line.get("mean_cost") if limited(config).name == "episode cost" else None
                 table.add_row(
                     escape(config.folder.name),
                     Bar(config.steps, steps, width=20),
                     f"{steps:,}",
-                    *(number(line.get(name)) for name in ("mean_return", "mean_cost")),
+                    number(line.get("mean_return")),
+                    number(cost),
                     *(f"{line.get(name, 0):,}" for name in ("violations", "stops")),
                 )
         return Group(table, Text(self._summary(done), style="dim"))
