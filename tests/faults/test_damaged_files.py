@@ -23,12 +23,12 @@ from safexp.tasks.planar_robot import OBSERVATION_SPACE, action_space
 
 
 def test_nothing_comes_out_wrong():
-    rows = measure(inputs=40, kill=4)
+    rows = measure(inputs=30, kill=3)
     assert [row for row in rows if row["wrong"]] == []
-    assert {row["tried"] for row in rows[:-3]} == {40}
-    assert rows[-3]["tried"] >= 4
+    assert {row["tried"] for row in rows[:-3]} == {30}
+    assert rows[-3]["tried"] >= 3
     assert rows[-2]["tried"] >= 1
-    assert sum(row["refused"] for row in rows) > 80
+    assert sum(row["refused"] for row in rows) > 60
 
 
 def test_the_witness_sees_what_is_unsafe(tmp_path):

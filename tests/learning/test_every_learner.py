@@ -22,8 +22,8 @@ NOISE = VectorizedActionNoise(NormalActionNoise(np.zeros(2), np.full(2, 0.3)), 8
 CASES = {
     "PPO": (PPO, "", 16, 40_000, {"n_steps": 128, "batch_size": 256, "learning_rate": 1e-3}),
     "TRPO": (TRPO, "", 16, 40_000, {"n_steps": 128, "batch_size": 256}),
-    "SAC": (SAC, "", 8, 18_000, {**OFF_POLICY, "gradient_steps": 2, "ent_coef": 0.02}),
-    "TD3": (TD3, "", 8, 18_000, {**OFF_POLICY, "gradient_steps": 2, "action_noise": NOISE}),
+    "SAC": (SAC, "", 8, 14_000, {**OFF_POLICY, "gradient_steps": 2, "ent_coef": 0.02}),
+    "TD3": (TD3, "", 8, 14_000, {**OFF_POLICY, "gradient_steps": 2, "action_noise": NOISE}),
     "DQN": (
         DQN,
         "Discrete",
@@ -52,7 +52,7 @@ def test_learns_with_zero_violations_where_the_bare_learner_violates(name):
     assert np.mean([episode.true_return for episode in late]) > 2.6  # at best 2.83
     assert np.mean([episode.stopped for episode in late]) < 0.1
 
-    bare = train(6_000, shielding=False, show_threshold=False)
+    bare = train(3_000, shielding=False, show_threshold=False)
     assert np.mean([episode.violated for episode in bare.episodes]) > 0.2
 
 

@@ -15,7 +15,7 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'safe
 LEARNER = {"n_steps": 16, "batch_size": 32}
 
 
-def config(folder, seed, steps=6_000):
+def config(folder, seed, steps=2_400):
     return RunConfig(num_envs=4, steps=steps, learner_options=LEARNER, method="bare", seed=seed, out=folder)
 
 

@@ -61,7 +61,7 @@ def test_a_finished_run_is_kept_and_an_unfinished_one_done_again(tmp_path):
 
 def long(folder, **options):
     """A run of some seconds, with a checkpoint after every one of its many epochs."""
-    return tiny(folder, **{"steps": 4_000, **options})
+    return tiny(folder, **{"steps": 2_500, **options})
 
 
 def wait_for(condition):
