@@ -1,0 +1,128 @@
+"""What every constraint offers, and the checks of their settings."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from safexp.signals import (
+    Array,
+    CostSource,
+    Observations,
+    Step,
+    batch_size,
+    read_cost,
+)
+
+TOLERANCE = 1e-9
+"""How far a (scaled) cost or discounted sum may exceed its limit: room for rounding, and for nothing else."""
+
+
+class Constraint(ABC):
+    """A safety constraint as a sequence of thresholds.
+
+    `memory` is the width w of the state array. `in_observation` says that the threshold carries what the observation
+    does not (what remains of a budget), so that the learner should see it; `on_realised_cost`, that what is limited are
+    the costs that happen and not their probabilities; `on_every_step`, that each of them is, and no sum. A *signal* is
+    what the environment tells at a step, in the user's units (by default a cost from `cost`, at most `cost_max`); a
+    *cost* is the same scaled to [0, 1]. With K constraints (`AllOf`) both, and the thresholds, have a last axis K.
+    """
+
+    memory: ClassVar[int] = 0
+    in_observation: ClassVar[bool] = False
+    on_realised_cost: ClassVar[bool] = True
+    on_every_step: ClassVar[bool] = False
+    cost: CostSource = "cost"
+    cost_max: float = 1.0
+
+    def signal(self, step: Step) -> Array:
+        """What this step brought, (n,), in the user's units; raises `ValueError` on a value that cannot be."""
+        return read_cost(self.cost, self.cost_max, step)
+
+    def first_signal(self, observations: Observations) -> Array:
+        """What the first state of an episode brings before any action, (n,)."""
+        return np.zeros(batch_size(observations))
+
+    def logged(self, costs: Array, margins: Array | None) -> Array:
+        """The signals (n,) of logged transitions; raises `ValueError` where they are not one for each."""
+        if costs.ndim != 1:
+            raise ValueError(f"logged costs have shape {costs.shape}, expected (n,) for {type(self).__name__}.")
+        return costs
+
+    def normalise(self, signal: Array) -> Array:
+        """The signal as a cost in [0, 1]."""
+        return signal / self.cost_max
+
+    def true_cost(self, signal: Array) -> Array:
+        """The signal as the cost that a person adds up."""
+        return signal
+
+    @property
+    def largest_threshold(self) -> float | Array:
+        """The threshold that the learner sees as 1."""
+        return 1.0
+
+    @property
+    def grows(self) -> bool:
+        """Whether a threshold can exceed the largest one later, as that of a discounted budget does."""
+        return False
+
+    def start(self, observations: Observations) -> Array:
+        """What is remembered at the first state of an episode, (n, w)."""
+        return np.zeros((batch_size(observations), self.memory))
+
+    @abstractmethod
+    def threshold(self, state: Array) -> Array:
+        """b_h (n,) for the cost of the next action."""
+
+    def update(self, state: Array, cost: Array, upper_bound: Array) -> Array:
+        """What is remembered after a step of this `cost` (n,), which was promised to be at most `upper_bound`."""
+        return state
+
+    @abstractmethod
+    def violated(self, first: Array, signals: Array) -> bool:
+        """Whether an episode with these signals (T,), after `first` (), broke the constraint as the paper states it."""
+
+
+def check_number(owner: Constraint, name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{type(owner).__name__}({name}={value!r}) must be a number.")
+
+
+def check_cost(owner: Constraint, cost: CostSource) -> None:
+    if not (isinstance(cost, str) or callable(cost)):
+        raise TypeError(
+            f"{type(owner).__name__}(cost={cost!r}) must be a key of the environment's info, or a function of the "
+            "observations, actions and next observations."
+        )
+
+
+def check_limit(owner: Constraint, name: str, value: float) -> None:
+    check_number(owner, name, value)
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(
+            f"{type(owner).__name__}({name}={value}) must be finite and at least 0 (0 allows costs of zero only)."
+        )
+
+
+def check_positive(owner: Constraint, name: str, value: float) -> None:
+    check_number(owner, name, value)
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{type(owner).__name__}({name}={value}) must be finite and above 0.")
+
+
+def check_discount(owner: Constraint, value: float) -> None:
+    check_number(owner, "discount", value)
+    if not 0 < value <= 1:
+        raise ValueError(f"{type(owner).__name__}(discount={value}) must lie in (0, 1]; 1 adds costs up plainly.")
+
+
+def check_callable(owner: Constraint, name: str, value: object) -> None:
+    if not callable(value):
+        raise ValueError(
+            f"{type(owner).__name__}({name}={value!r}) must be a function of the observations (n, ...) that returns "
+            "a bool for each."
+        )

@@ -1,0 +1,140 @@
+"""Limits on the cost of every single step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from safexp.constraints.base import (
+    TOLERANCE,
+    Constraint,
+    check_cost,
+    check_limit,
+    check_positive,
+)
+from safexp.signals import (
+    Array,
+    CostSource,
+    Step,
+    refuse,
+)
+
+
+@dataclass(frozen=True)
+class Instantaneous(Constraint):
+    """Every cost is at most `limit` (Problem 3): b_h = ξ₃."""
+
+    limit: float
+    cost: CostSource = "cost"
+    cost_max: float = 1.0
+    on_every_step: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_limit(self, "limit", self.limit)
+        check_positive(self, "cost_max", self.cost_max)
+        check_cost(self, self.cost)
+
+    def threshold(self, state: Array) -> Array:
+        return np.full(len(state), self.limit / self.cost_max + TOLERANCE)
+
+    def violated(self, first: Array, signals: Array) -> bool:
+        return bool(np.any(signals / self.cost_max > self.limit / self.cost_max + TOLERANCE))
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule(Constraint):
+    """The cost of step h is at most `limits[h]` (Problem 4 with a threshold of its own for every step).
+
+    `limits` is an array, whose last value holds after its end, or a function of the steps (n,) since the reset. It is
+    asked for a step only when that step comes: thresholds are known myopically.
+    """
+
+    limits: ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
+    cost: CostSource = "cost"
+    cost_max: float = 1.0
+    memory: ClassVar[int] = 1
+    in_observation: ClassVar[bool] = True
+    on_every_step: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_positive(self, "cost_max", self.cost_max)
+        check_cost(self, self.cost)
+        if isinstance(self.limits, Mapping):
+            raise TypeError(
+                f"Schedule(limits={self.limits!r}) must be an array with one limit for every step, or a function of "
+                "the steps (n,)."
+            )
+        if not callable(self.limits):
+            limits = np.asarray(self.limits, dtype=np.float64)
+            if limits.ndim != 1 or limits.size == 0 or not np.all(np.isfinite(limits) & (limits >= 0)):
+                raise ValueError(
+                    f"Schedule(limits=...) needs finite limits of at least 0 of shape (steps,), got {self.limits!r}; "
+                    "give one limit for every step, or a function of the steps (n,)."
+                )
+            object.__setattr__(self, "limits", limits)
+
+    def threshold(self, state: Array) -> Array:
+        return self._limits_at(state[:, 0].astype(np.int64)) / self.cost_max + TOLERANCE
+
+    def update(self, state: Array, cost: Array, upper_bound: Array) -> Array:
+        return state + 1.0
+
+    def violated(self, first: Array, signals: Array) -> bool:
+        limits = self._limits_at(np.arange(len(signals)))
+        return bool(np.any(signals / self.cost_max > limits / self.cost_max + TOLERANCE))
+
+    def _limits_at(self, steps: NDArray[np.int64]) -> Array:
+        if not callable(self.limits):
+            limits = np.asarray(self.limits, dtype=np.float64)
+            return limits[np.minimum(steps, len(limits) - 1)]
+        limits = np.asarray(self.limits(steps), dtype=np.float64)
+        if limits.shape != steps.shape or not np.all(np.isfinite(limits)):
+            raise ValueError(
+                f"Schedule's function must return one finite limit for each of the steps {steps.tolist()}, "
+                f"got {limits!r}; it is given an array (n,) and must return an array (n,)."
+            )
+        return limits
+
+
+@dataclass(frozen=True)
+class Margin(Constraint):
+    """The signed distance `info[key]` to the limit never falls below zero.
+
+    A margin m becomes the cost ½ − m / (2·scale), clipped to [0, 1], with the threshold ½: as smooth as the margin
+    itself within ±scale, where an indicator would jump.
+    """
+
+    scale: float = 1.0
+    key: str = "margin"
+    on_every_step: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_positive(self, "scale", self.scale)
+
+    def signal(self, step: Step) -> Array:
+        margins = np.asarray(step.info(self.key), dtype=np.float64)
+        refuse(~np.isfinite(margins), margins, f"info[{self.key!r}] must be a finite signed distance")
+        return margins
+
+    def logged(self, costs: Array, margins: Array | None) -> Array:
+        """The margins, where they are logged as such, or else what is logged as the cost."""
+        costs = super().logged(costs, margins)
+        if margins is not None and (self.key == "margin" or np.array_equal(costs, margins < 0)):
+            return margins
+        return costs
+
+    def normalise(self, signal: Array) -> Array:
+        return np.clip(0.5 - signal / (2 * self.scale), 0.0, 1.0)
+
+    def true_cost(self, signal: Array) -> Array:
+        return np.maximum(-signal, 0.0)
+
+    def threshold(self, state: Array) -> Array:
+        return np.full(len(state), 0.5 + TOLERANCE)
+
+    def violated(self, first: Array, signals: Array) -> bool:
+        return bool(np.any(signals < -2 * TOLERANCE * self.scale))

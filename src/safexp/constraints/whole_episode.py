@@ -1,0 +1,183 @@
+"""Limits on what happens in a whole episode: sums of costs, visits, and the risk of any."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from safexp.constraints.base import (
+    TOLERANCE,
+    Constraint,
+    check_callable,
+    check_cost,
+    check_discount,
+    check_limit,
+    check_positive,
+)
+from safexp.signals import (
+    Array,
+    CostSource,
+    Observations,
+    StatePredicate,
+    Step,
+    batch_size,
+    indicator,
+)
+
+LEAST_WEIGHT = 1e-200
+"""Of a discounted cost: a smaller one could spend nothing that a number can hold."""
+
+
+@dataclass(frozen=True)
+class Budget(Constraint):
+    """The discounted sum of the costs of an episode is at most `limit` (Problem 1).
+
+    With the first cost undiscounted, b₁ = ξ₁ and b_{h+1} = (b_h − g_h) / γ_g (the η recursion of Appendix B). The
+    recursion is kept as the sum S spent so far and the weight γʰ of the next cost, b_h = (ξ₁ − S) / γʰ, whose
+    rounding errors do not grow with h. A limit of zero allows costs of zero.
+    """
+
+    limit: float
+    discount: float = 1.0
+    cost: CostSource = "cost"
+    cost_max: float = 1.0
+    memory: ClassVar[int] = 2
+    in_observation: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_limit(self, "limit", self.limit)
+        check_discount(self, self.discount)
+        check_positive(self, "cost_max", self.cost_max)
+        check_cost(self, self.cost)
+
+    @property
+    def largest_threshold(self) -> float:
+        return max(self.limit / self.cost_max, 1.0)
+
+    @property
+    def grows(self) -> bool:
+        return self.discount < 1
+
+    def start(self, observations: Observations) -> Array:
+        return np.tile([0.0, 1.0], (batch_size(observations), 1))
+
+    def threshold(self, state: Array) -> Array:
+        return remaining(self.limit / self.cost_max, state)
+
+    def update(self, state: Array, cost: Array, upper_bound: Array) -> Array:
+        return spend(state, cost, self.discount)
+
+    def violated(self, first: Array, signals: Array) -> bool:
+        return discounted_sum(signals / self.cost_max, self.discount) > self.limit / self.cost_max + TOLERANCE
+
+
+@dataclass(frozen=True)
+class StateVisits(Constraint):
+    """The discounted number of unsafe states in an episode is at most `limit`, on every path (Problem 2).
+
+    `unsafe(observations)` tells which of n observations are unsafe. A visit is charged to the action that leads there;
+    the first state, which no action led to, is charged at the reset with weight 1. Bounding every path implies the
+    paper's bound on the expectation, so this form is conservative.
+    """
+
+    limit: float
+    unsafe: StatePredicate
+    discount: float = 1.0
+    memory: ClassVar[int] = 2
+    in_observation: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_limit(self, "limit", self.limit)
+        check_discount(self, self.discount)
+        check_callable(self, "unsafe", self.unsafe)
+
+    @property
+    def largest_threshold(self) -> float:
+        return max(self.limit, 1.0)
+
+    @property
+    def grows(self) -> bool:
+        return self.discount < 1
+
+    def signal(self, step: Step) -> Array:
+        return self.first_signal(step.next_observations)
+
+    def first_signal(self, observations: Observations) -> Array:
+        return indicator(self.unsafe, observations)
+
+    def start(self, observations: Observations) -> Array:
+        visits = self.first_signal(observations)
+        return np.stack([visits, np.full_like(visits, self.discount)], axis=-1)
+
+    def threshold(self, state: Array) -> Array:
+        return remaining(self.limit, state)
+
+    def update(self, state: Array, cost: Array, upper_bound: Array) -> Array:
+        return spend(state, cost, self.discount)
+
+    def violated(self, first: Array, signals: Array) -> bool:
+        visits = np.concatenate([np.atleast_1d(first), signals])
+        return discounted_sum(visits, self.discount) > self.limit + TOLERANCE
+
+
+@dataclass(frozen=True)
+class JointChance(Constraint):
+    """The probability of ever visiting an unsafe state in an episode is at most `risk` (Problem 5).
+
+    Each step spends the *bound* on its risk, not what then happened: by the tower property the sum of the bounds
+    dominates the expected number of visits, and by Boole's inequality that dominates the probability of any. A risk
+    of 1 constrains nothing. Needs a quantifier whose upper bound is one on the probability of stepping into an unsafe
+    state. `violated` is the event whose probability is bounded; compare its *rate* with `risk`.
+    """
+
+    risk: float
+    unsafe: StatePredicate
+    memory: ClassVar[int] = 1
+    in_observation: ClassVar[bool] = True
+    on_realised_cost: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_limit(self, "risk", self.risk)
+        if self.risk > 1:
+            raise ValueError(f"JointChance(risk={self.risk}) is not a probability; give a value in [0, 1].")
+        check_callable(self, "unsafe", self.unsafe)
+
+    def signal(self, step: Step) -> Array:
+        return self.first_signal(step.next_observations)
+
+    def first_signal(self, observations: Observations) -> Array:
+        return indicator(self.unsafe, observations)
+
+    def start(self, observations: Observations) -> Array:
+        return self.first_signal(observations)[:, None]
+
+    def threshold(self, state: Array) -> Array:
+        if self.risk == 1.0:
+            return np.full(len(state), np.inf)
+        return self.risk - state[:, 0] + TOLERANCE
+
+    def update(self, state: Array, cost: Array, upper_bound: Array) -> Array:
+        return state + upper_bound[:, None]
+
+    def violated(self, first: Array, signals: Array) -> bool:
+        return bool(first > 0 or np.any(signals > 0))
+
+
+def remaining(limit: float, state: Array) -> Array:
+    """(ξ − S) / γʰ from the sum spent and the weight of the next cost, (n, 2) -> (n,)."""
+    spent, weight = state[:, 0], state[:, 1]
+    return (limit - spent + TOLERANCE) / np.maximum(weight, LEAST_WEIGHT)
+
+
+def spend(state: Array, cost: Array, discount: float) -> Array:
+    """The sum spent and the weight of the next cost after one more cost (n,)."""
+    spent, weight = state[:, 0], state[:, 1]
+    return np.stack([spent + weight * cost, weight * discount], axis=-1)
+
+
+def discounted_sum(costs: Array, discount: float) -> float:
+    """Σ γʰ g_h with the first cost undiscounted."""
+    return math.fsum(costs * discount ** np.arange(len(costs)))
