@@ -148,7 +148,10 @@ def test_ctrl_c_says_what_is_on_disk(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["--task", "safexp/PlanarRobt-v0"], "safexp: unknown task 'safexp/PlanarRobt-v0'"),
-        (["--task", "no_such_module:Robot-v0"], "safexp: cannot make task 'no_such_module:Robot-v0'"),
+        (
+            ["--task", "no_such_module:Robot-v0"],
+            "safexp: task='no_such_module:Robot-v0': there is no module 'no_such_module'",
+        ),
         (["--budget", "-1"], "safexp: limit=-1.0 (--budget, --limit) must be finite and at least 0"),
         (["--learner", "PPOO"], "safexp: unknown learner 'PPOO'"),
         (["--learner-options", '{"n_step": 1}'], "safexp: PPO has no option 'n_step': did you mean n_steps?"),

@@ -145,7 +145,7 @@ def test_layers_are_named_in_json() -> None:
     [
         ({"task": "safexp/PlanarRobt-v0"}, "unknown task 'safexp/PlanarRobt-v0'.*Close names: safexp/PlanarRobot-v0"),
         ({"task": "nowhere/Robot-v0"}, "unknown task 'nowhere/Robot-v0'.*`safexp tasks` lists ours"),
-        ({"task": "no_such_module:Robot-v0"}, "cannot make task 'no_such_module:Robot-v0': No module named"),
+        ({"task": "no_such_module:Robot-v0"}, "task='no_such_module:Robot-v0': there is no module 'no_such_module'"),
         ({"task": "not an id"}, "cannot make task 'not an id'"),
         ({"learner": "PPOO"}, "unknown learner 'PPOO': use one of A2C"),
         ({"learner_options": {"n_step": 8}}, "PPO has no option 'n_step': did you mean n_steps"),

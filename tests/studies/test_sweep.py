@@ -40,6 +40,13 @@ def test_every_run_has_its_outcome_in_the_order_given(tmp_path):
     assert run_folder.read(tmp_path / "too").status == "finished"
 
 
+def test_a_package_that_cannot_be_imported_is_named(tmp_path, monkeypatch):
+    (tmp_path / "broken_task.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match=r"importing broken_task raised ZeroDivisionError"):
+        sweep([tiny(tmp_path / "run", task="broken_task:Robot-v0")])
+
+
 def test_an_unknown_task_is_named_before_anything_is_run(tmp_path):
     with pytest.raises(ValueError, match="unknown task 'safexp/Nowhere-v0'"):
         sweep([tiny(tmp_path / "good"), tiny(tmp_path / "bad", task="safexp/Nowhere-v0")])

@@ -17,15 +17,15 @@ def is_own(name: str) -> bool:
 def find_task(name: str) -> None:
     """Raise `ValueError` where Gymnasium knows no such task; the package of `package:Name-v0` is imported."""
     package, _, plain = name.rpartition(":")
+    if package:
+        _imported(package, f"task={name!r}")
     try:
-        if package:
-            import_module(package)
         gym.spec(plain)
     except gym.error.UnregisteredEnv as error:
         close = difflib.get_close_matches(name, gym.registry, n=3)
         hint = f" Close names: {', '.join(close)}." if close else ""
         raise ValueError(f"unknown task {name!r}: {error}{hint} `safexp tasks` lists ours.") from error
-    except (gym.error.Error, ModuleNotFoundError) as error:
+    except gym.error.Error as error:
         raise ValueError(f"cannot make task {name!r}: {error}") from error
 
 
@@ -38,14 +38,7 @@ def find(name: str, what: str) -> Any:
     package, _, attribute = name.partition(":")
     if not (package and attribute):
         raise ValueError(f"{what}={name!r}: say package:name, such as my_package:{attribute or 'name'}.")
-    try:
-        found: Any = import_module(package)
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"{what}={name!r}: there is no module {error.name!r}, neither installed nor in the current directory."
-        ) from error
-    except Exception as error:
-        raise ValueError(f"{what}={name!r}: importing {package} raised {type(error).__name__}: {error}") from error
+    found = _imported(package, f"{what}={name!r}")
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise ValueError(f"{what}={name!r}: {package} has no {attribute!r}.")
@@ -59,3 +52,14 @@ def find_callable(name: str, what: str, takes: str) -> Any:
     if not callable(found):
         raise ValueError(f"{what}={name!r} is {found!r}; expected {takes}.")
     return found
+
+
+def _imported(package: str, wanted: str) -> Any:
+    try:
+        return import_module(package)
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"{wanted}: there is no module {error.name!r}, neither installed nor in the current directory."
+        ) from error
+    except Exception as error:
+        raise ValueError(f"{wanted}: importing {package} raised {type(error).__name__}: {error}") from error
