@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from safexp import (
     AllOf,
     Budget,
+    Each,
     Instantaneous,
     JointChance,
     Known,
     Margin,
     Shield,
     ShieldedPolicy,
+    StateVisits,
     Unknown,
 )
 from safexp.constraints import TOLERANCE
@@ -199,7 +201,7 @@ def test_a_risk_is_spent_by_its_bound_and_a_fallback_spends_everything():
 
 
 def test_several_costs_and_margins_are_accounted_for():
-    both = around(lambda observation: HERE, AllOf(Budget(2.0), Budget(3.0)), Unknown())
+    both = around(lambda observation: HERE, AllOf(Budget(2.0), Budget(3.0)), Each(Unknown(), Unknown()))
     both.act(HERE)
     both.observe([0.5, np.nan])
     np.testing.assert_allclose(both.threshold, [1.5, 2.0])
@@ -228,6 +230,14 @@ def test_wrong_settings_are_named(options, error, message):
     usual = {"policy": lambda observation: HERE, "fallback": BRAKE}
     with pytest.raises(error, match=message):
         ShieldedPolicy(shield=Shield(Unknown(), STATES, SQUARE), constraint=Budget(1.0), **(usual | options))
+
+
+def test_a_first_state_that_cannot_be_read_is_charged_as_unsafe():
+    visits = StateVisits(1.0, lambda observations: observations[:, 0] > 1)
+    policy = around(lambda observation: HERE, visits, Unknown())
+    assert policy.threshold == pytest.approx(1.0)
+    policy.reset(np.array([np.nan, 0.0]))
+    assert policy.threshold == pytest.approx(0.0, abs=1e-8)
 
 
 def test_before_reset_nothing_is_known():

@@ -12,7 +12,8 @@ def play(recorder, rewards, penalised, signals, interventions, observation=0.0):
     recorder.begin(YES, np.array([[observation]]))
     for row in zip(rewards, penalised, signals, interventions, strict=True):
         reward, paid, signal, intervened = row
-        recorder.step(np.array([reward]), np.array([paid]), np.array([signal]), np.array([intervened]))
+        recorder.step(np.array([reward]), np.array([signal]), np.array([intervened]))
+        recorder.pay(np.array([paid]))
 
 
 def test_true_and_penalised_returns_are_kept_apart():
@@ -20,13 +21,13 @@ def test_true_and_penalised_returns_are_kept_apart():
     play(recorder, [1.0, 2.0], [1.0, -5.0], [0.5, 1.0], [True, False])
     recorder.end(YES, YES)
     (episode,) = recorder.episodes
-    assert episode == (0, 2, 2, 3.0, -4.0, 1.5, 1.0, False, True, 1, 0)
+    assert episode == (0, 2, 2, 3.0, -4.0, 1.5, 1.0, False, True, 1, 0, 0)
 
 
 def test_violations_are_judged_by_the_original_constraint():
     recorder = Recorder(Budget(1.0), 1)
     play(recorder, [0.0] * 3, [0.0] * 3, [0.5, 0.5, 0.1], [False] * 3)
-    assert recorder.unfinished_violations() == 1
+    assert recorder.violations == 1
     recorder.end(YES, NO)
     assert recorder.episodes[0].violated
 

@@ -59,7 +59,7 @@ def walk(guard, moves):
     """Steps with the same proposal everywhere; yields before and after each what remains, where, and the outcome."""
     guard.reset()
     for move in moves:
-        remaining, place = guard._thresholds.copy(), np.asarray(guard._raw).copy()
+        remaining, place = guard.account.thresholds.copy(), np.asarray(guard._raw).copy()
         outcome = guard.step(np.full((guard.num_envs, 1), move, dtype=np.float32))
         yield remaining, place, outcome
 

@@ -55,6 +55,11 @@ class Baseline:
         """Every episode that ended during training."""
         return self.envs.recorder.episodes
 
+    @property
+    def violations(self) -> int:
+        """How many training episodes broke the constraint, finished or still running."""
+        return self.envs.recorder.violations
+
     def learn(self, total_timesteps: int, callback: MaybeCallback = None) -> Self:
         """Train for (at least) this many further environment steps."""
         callbacks: list[BaseCallback] = [EndOfEpoch(self)]

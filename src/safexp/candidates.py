@@ -21,7 +21,8 @@ class Outlook(NamedTuple):
 
     Candidates (n, m, da) are encoded; `upper_bounds` (n, m, K) bound their K costs; of several costs, the widest counts
     in `widths` (n, m). `whole` (n,) tells which states were asked about all of their candidates: of the others one or
-    more is known to be safe, and what was not asked about has infinite bounds and widths.
+    more is known to be safe, and what was not asked about has infinite bounds and widths. `promised` (n,) is the
+    candidate that is safe on the user's word, -1 for none.
     """
 
     candidates: Array
@@ -29,6 +30,7 @@ class Outlook(NamedTuple):
     upper_bounds: Array
     widths: Array
     whole: Flags
+    promised: NDArray[np.int64]
 
     @property
     def viable(self) -> Flags:
@@ -87,12 +89,14 @@ def unasked(candidates: Array, num_costs: int, vouched: Array | None) -> Outlook
         np.full((*shape, num_costs), np.inf),
         np.full(shape, np.inf),
         np.zeros(len(candidates), dtype=bool),
+        np.full(len(candidates), -1),
     )
     if vouched is not None:
         promised = np.flatnonzero(~np.isnan(vouched).any(axis=1))
         same = (candidates[promised] == vouched[promised, None]).all(axis=2)
         column = same.shape[1] - 1 - same[:, ::-1].argmax(axis=1)
         offers.safe[promised, column], offers.upper_bounds[promised, column] = True, 0.0
+        offers.promised[promised] = column
     return offers
 
 

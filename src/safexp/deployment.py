@@ -26,8 +26,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from safexp import checkpoint
 from safexp.candidates import SafeAction
-from safexp.constraints import Constraint
-from safexp.encoding import encode_actions, fits
+from safexp.constraints import Account, Constraint
+from safexp.encoding import encode_actions, encode_observations, fits
 from safexp.quantifiers.base import Quantifier
 from safexp.shield import Shield
 from safexp.signals import Array, as_batch
@@ -41,11 +41,15 @@ Outcome = Literal[
 
 
 class Answer(NamedTuple):
-    """What to do, why, and the bounds () or (K,) on what it costs: 1, the largest cost, of a fallback."""
+    """What to do, why, and the bounds () or (K,) on what it costs: 1, the largest cost, of a fallback.
+
+    `vouched` is the encoded state (1, ds) where the action is safe on the user's word alone.
+    """
 
     action: Any
     outcome: Outcome
     upper_bound: Array
+    vouched: Array | None = None
 
 
 class ShieldedPolicy:
@@ -54,7 +58,8 @@ class ShieldedPolicy:
     `act` always answers. The fallback is run, unchecked, where nothing is safe, where the controller, the quantifier
     or the shield fails, where an observation is not finite or outside its space, and where an answer is not there in
     time; `counts` tells how often each of these happened. A cost that is missing, NaN or negative counts as the
-    largest one, and so does one of which `observe` was not told before the next `act`.
+    largest one, and so does one of which `observe` was not told before the next `act`; `bad_costs` counts these, and
+    costs that are none of the shield's `levels`, after which it no longer relies on them.
 
     With a deadline a thread of its own computes, while `act` waits. A late answer is thrown away when it comes; until
     then the thread is busy, and further answers are fallbacks. What is promised is that `act` stops waiting in time,
@@ -87,8 +92,6 @@ class ShieldedPolicy:
         show_threshold: bool = False,
         braking: float = 0.0,
     ) -> None:
-        if not 0 <= braking < np.inf:
-            raise ValueError(f"braking={braking} must be finite and at least 0.")
         if deadline is not None and not 0 < deadline < np.inf:
             raise ValueError(f"deadline={deadline} must be a number of seconds above 0, or None for no deadline.")
         if not callable(policy) and not hasattr(policy, "predict"):
@@ -101,12 +104,17 @@ class ShieldedPolicy:
         self.fallback = _checked_fallback(shield.action_space, fallback)
         self.deadline = deadline
         self.show_threshold = show_threshold
-        self.braking = braking
         self.counts: dict[Outcome, int] = dict.fromkeys(get_args(Outcome), 0)
         self.bad_costs = 0
-        self._memory: Array | None = None
+        self._account = Account(constraint, 1, braking)
+        self._begun = False
         self._ones = np.ones(np.shape(constraint.largest_threshold))
-        self._awaited: Array | None = None
+        if self._ones.size != shield.quantifier.num_costs:
+            raise ValueError(
+                f"{type(constraint).__name__} limits {self._ones.size} costs, but the shield bounds "
+                f"{shield.quantifier.num_costs}: give its shield one quantifier for each, Each(...)."
+            )
+        self._awaited: Answer | None = None
         self._last: NDArray[Any] | None = None
         self._worker = None if deadline is None else _Worker()
         if self._worker is not None:
@@ -143,14 +151,19 @@ class ShieldedPolicy:
     @property
     def threshold(self) -> float | Array:
         """What the next cost may be, scaled to [0, 1]: b_h, () or (K,)."""
-        if self._memory is None:
+        if not self._begun:
             raise RuntimeError("no episode has begun: call reset(observation) first.")
-        return self.constraint.threshold(self._memory)[0]
+        return self._account.thresholds[0]
+
+    @property
+    def braking(self) -> float:
+        """What is kept for a stop itself."""
+        return self._account.braking
 
     def reset(self, observation: Any) -> None:
         """An episode begins here: nothing of its budget is spent."""
-        self._memory = self.constraint.start(as_batch(observation))
-        self._awaited = self._last = None
+        self._account.open(np.ones(1, dtype=bool), as_batch(observation))
+        self._begun, self._awaited, self._last = True, None, None
 
     def act(self, observation: Any) -> Answer:
         """What to do now."""
@@ -167,24 +180,26 @@ class ShieldedPolicy:
             except TimeoutError:
                 answer = self._emergency("late", f"no answer within {self.deadline} s")
         self.counts[answer.outcome] += 1
-        self._awaited = answer.upper_bound
+        self._awaited = answer
         if isinstance(self.shield.action_space, spaces.Box):
             self._last = answer.action
         return answer
 
     def observe(self, cost: ArrayLike | None) -> None:
         """What the last action brought, () or (K,), as the constraint reads it: a cost in its units, or a margin."""
-        if self._awaited is None or self._memory is None:
+        if self._awaited is None:
             raise RuntimeError("there is no action that this cost could belong to: call act(observation) first.")
         given = self._ones * np.nan if cost is None else np.asarray(cost, dtype=np.float64)
         if given.shape != self._ones.shape:
             raise ValueError(f"cost={cost!r} has shape {given.shape}, expected {self._ones.shape}.")
         scaled = np.asarray(self.constraint.normalise(given), dtype=np.float64)
         known = scaled >= 0  # NaN is not
-        if not (known & (scaled <= 1)).all():
+        if not ((known & (scaled <= 1)).all() and self.shield.trusts_levels(scaled[None])):
             self.bad_costs += 1
         costs = np.where(known, scaled, 1.0)  # one above the largest counts as what it is
-        self._memory = self.constraint.update(self._memory, costs[None], self._awaited[None])
+        if self._awaited.vouched is not None:
+            self.shield.note_vouched(self._awaited.vouched, costs[None], self._account.certifiable)
+        self._account.charge(costs[None], self._awaited.upper_bound[None])
         self._awaited = None
 
     def close(self) -> None:
@@ -210,7 +225,9 @@ class ShieldedPolicy:
             reason = f"upper bound {decision.upper_bound} of the proposal's cost, threshold {threshold - self.braking}"
             return self._emergency("quantifier error" if failed else "stop", reason)
         outcome: Outcome = "replacement" if decision.intervened else "proposal"
-        return Answer(decision.action, outcome, np.asarray(decision.upper_bound, dtype=np.float64))
+        space, vouched = self.shield.observation_space, decision.vouched
+        state = encode_observations(space, as_batch(observation)) if vouched else None
+        return Answer(decision.action, outcome, np.asarray(decision.upper_bound, dtype=np.float64), state)
 
     def _emergency(self, outcome: Outcome, reason: str) -> Answer:
         level = logging.DEBUG if self.counts[outcome] else logging.WARNING

@@ -19,7 +19,7 @@ class Episode(NamedTuple):
     `true_return` adds up the environment's rewards, `penalised_return` those that the learner got. `cost` and
     `max_step_cost` are in the user's units (of several costs, their sum); `violated` is judged by the constraint's
     original definition. `end_step` counts environment steps since the start of training, `takeovers` the steps under
-    another controller than the learner.
+    another controller than the learner, `unreadable` those whose cost could not be read and was judged at its worst.
     """
 
     episode: int
@@ -33,6 +33,7 @@ class Episode(NamedTuple):
     stopped: bool
     interventions: int
     takeovers: int = 0
+    unreadable: int = 0
 
 
 class Witness(Protocol):
@@ -56,10 +57,11 @@ class Recorder:
     def __init__(self, constraint: Constraint, num_envs: int) -> None:
         self.episodes: list[Episode] = []
         self.witness: Witness | None = None
-        self.steps = self.violations = self.stops = self.interventions = self.takeovers = 0
+        self.steps = self.stops = self.interventions = self.takeovers = 0
+        self._violations = 0
         self.constraint = constraint
         self._length = np.zeros(num_envs, dtype=np.int64)
-        self._returns = np.zeros((num_envs, 4))  # true, penalised, interventions, takeovers
+        self._totals = np.zeros((num_envs, 5))  # true and penalised return, interventions, takeovers, unreadable
         costs = np.shape(constraint.largest_threshold)  # () or (K,)
         self.latest = np.zeros((num_envs, *costs))
         self._first = np.zeros((num_envs, *costs))
@@ -69,23 +71,33 @@ class Recorder:
         """Episodes start in these of the n environments."""
         self._first[environments] = self.constraint.first_signal(observations)[environments]
         self._length[environments] = 0
-        self._returns[environments] = 0.0
+        self._totals[environments] = 0.0
         if self.witness:
             self.witness.begin(environments)
 
     def step(
-        self, rewards: Array, penalised: Array, signals: Array, interventions: Flags, takeovers: Flags | bool = False
+        self,
+        rewards: Array,
+        signals: Array,
+        interventions: Flags,
+        takeovers: Flags | bool = False,
+        unreadable: Flags | bool = False,
     ) -> None:
         """One step of all environments, (n,) each."""
         if self._length.max() == self._signals.shape[1]:
             self._signals = np.concatenate([self._signals, np.zeros_like(self._signals)], axis=1)
         self._signals[np.arange(len(rewards)), self._length] = signals
         self.latest = signals
-        self._returns += np.stack(np.broadcast_arrays(rewards, penalised, interventions, takeovers), axis=-1)
+        counts = np.broadcast_arrays(rewards, interventions, takeovers, unreadable)
+        self._totals[:, [0, 2, 3, 4]] += np.stack(counts, axis=-1)
         self._length += 1
         self.steps += len(rewards)
         if self.witness:
             self.witness.step()
+
+    def pay(self, rewards: Array) -> None:
+        """The rewards (n,) that the learner got for the last step."""
+        self._totals[:, 1] += rewards
 
     def end(self, environments: Flags, stopped: Flags) -> None:
         """Episodes end in these environments; `stopped` tells which of them were stopped."""
@@ -96,14 +108,15 @@ class Recorder:
                 episode=len(self.episodes),
                 end_step=self.steps,
                 length=int(self._length[i]),
-                true_return=float(self._returns[i, 0]),
-                penalised_return=float(self._returns[i, 1]),
+                true_return=float(self._totals[i, 0]),
+                penalised_return=float(self._totals[i, 1]),
                 cost=float(costs.sum()),
                 max_step_cost=float(costs.max()),
                 violated=self.constraint.violated(self._first[i, ...], signals),
                 stopped=bool(stopped[i]),
-                interventions=int(self._returns[i, 2]),
-                takeovers=int(self._returns[i, 3]),
+                interventions=int(self._totals[i, 2]),
+                takeovers=int(self._totals[i, 3]),
+                unreadable=int(self._totals[i, 4]),
             )
             self._keep(episode)
             if self.witness:
@@ -112,7 +125,7 @@ class Recorder:
 
     def _keep(self, episode: Episode) -> None:
         self.episodes.append(episode)
-        self.violations += episode.violated
+        self._violations += episode.violated
         self.stops += episode.stopped
         self.interventions += episode.interventions
         self.takeovers += episode.takeovers
@@ -125,11 +138,13 @@ class Recorder:
     @property
     def returns(self) -> Array:
         """The true returns (n,) so far of the episodes that are running."""
-        return self._returns[:, 0].copy()
+        return self._totals[:, 0].copy()
 
-    def unfinished_violations(self) -> int:
-        """How many of the episodes still running have already broken the constraint."""
-        return sum(
-            self.constraint.violated(self._first[i, ...], self._signals[i, :length])
-            for i, length in enumerate(self._length)
+    @property
+    def violations(self) -> int:
+        """How many episodes broke the constraint, finished or still running."""
+        running = (
+            self.constraint.violated(self._first[i, ...], self._signals[i, : self._length[i]])
+            for i in np.flatnonzero(self.running)
         )
+        return self._violations + sum(running)

@@ -21,6 +21,7 @@ one rollout of an on-policy learner, or `epoch_steps` steps of an off-policy one
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Self
@@ -85,7 +86,8 @@ class MASE:
         safe_action: an action, or a function of the observations, that is safe in every state.
         seed: of the learner and the environments.
         stop: what is done before an episode has to be stopped (`safexp.stops`); `Reset` by default.
-        levels: the only values that costs can take, such as (0, 1); see `Shield`.
+        levels: the only values that a cost can take, such as (0, 1), of several costs a list for each; see `Shield`.
+        verify_safe_action: stop believing in the safe action where it broke its promise.
         show_threshold: append the threshold to the learner's observation; by default where the constraint says so.
         epoch_steps: how many steps of an off-policy learner make an epoch.
         shielding: False executes every proposal and never stops (an ablation: the bare learner).
@@ -105,7 +107,8 @@ class MASE:
         seed: int | None = None,
         *,
         stop: Stop | None = None,
-        levels: tuple[float, ...] | None = None,
+        levels: Sequence[Any] | None = None,
+        verify_safe_action: bool = True,
         show_threshold: bool | None = None,
         epoch_steps: int = 1000,
         shielding: bool = True,
@@ -123,14 +126,24 @@ class MASE:
         if isinstance(constraint, AllOf) and not isinstance(quantifier, Each):
             quantifier = Each.of(quantifier, len(constraint.parts))
         limits = constraint.parts if isinstance(constraint, AllOf) else (constraint,)
-        if isinstance(quantifier, Each) and len(quantifier.parts) != len(limits):
+        if quantifier.num_costs != len(limits):
             raise ValueError(
-                f"{len(quantifier.parts)} quantifiers for {len(limits)} constraints: give one for each, or one that is "
-                "copied for each."
+                f"quantifiers for {quantifier.num_costs} costs, but {type(constraint).__name__} limits {len(limits)}: "
+                "give one for each, or one that is copied for each."
             )
-        if levels is not None and not all(limit.on_realised_cost for limit in limits):
-            raise ValueError(f"levels={levels} would round the risks of JointChance down to nothing: leave them out.")
-        shield = Shield(quantifier, venv.observation_space, venv.action_space, levels=levels, safe_action=safe_action)
+        shield = Shield(
+            quantifier,
+            venv.observation_space,
+            venv.action_space,
+            levels=levels,
+            safe_action=safe_action,
+            verify_safe_action=verify_safe_action,
+        )
+        for limit, own in zip(limits, shield.levels or (), strict=False):
+            if own is not None and not limit.on_realised_cost:
+                raise ValueError(
+                    f"levels={levels} would round the risks of JointChance down to nothing: leave them out."
+                )
         if constraint.on_realised_cost and not quantifier.bounds_realised_cost:
             log.warning(
                 "%s limits the costs that happen, but %s bounds their expectation: noise may exceed the bound",
@@ -173,6 +186,11 @@ class MASE:
     def episodes(self) -> list[Episode]:
         """Every episode that ended during training."""
         return self.guard.recorder.episodes
+
+    @property
+    def violations(self) -> int:
+        """How many training episodes broke the constraint, finished or still running."""
+        return self.guard.recorder.violations
 
     def learn(self, total_timesteps: int, callback: MaybeCallback = None, progress_bar: bool = False) -> Self:
         """Algorithm 1 for (at least) this many further environment steps."""
@@ -235,7 +253,7 @@ class MASE:
             )
         preferences = self.guard.preferences
         ranking = None if preferences is None else lambda: preferences(shown)
-        certifiable = self.guard.certifiable(np.asarray(threshold, dtype=np.float64)[None])[0]
+        certifiable = np.asarray(threshold, dtype=np.float64) - self.guard.account.braking
         return self.shield.filter(observation, action, certifiable, preferences=ranking)
 
     def propose(
@@ -260,7 +278,7 @@ class MASE:
         thresholds = np.asarray(threshold, dtype=np.float64)[None]
         shown = self.guard.shown(batch, thresholds)
         if isinstance(self.learner, MaskablePPO):
-            safe = self.shield.outlook(batch, self.guard.certifiable(thresholds)).safe
+            safe = self.shield.outlook(batch, thresholds - self.guard.account.braking).safe
             masks = safe if safe.any() else None
             action, _ = self.learner.predict(shown, deterministic=deterministic, action_masks=masks)
         else:
@@ -312,12 +330,13 @@ class MASE:
                 learner or find_learner(document["learner"]),
                 build_policy(check_policy(document["policy"], arrays), learner_options or {}),
                 document["penalty"] and Penalty(**document["penalty"]),
-                safe_action=shield.safe_action,
+                safe_action=None if shield.vouched is None else shield.vouched.action,
                 seed=seed,
                 stop=stop or Reset(braking),
                 levels=document["shield"]["levels"],
                 show_threshold=document["show_threshold"],
             )
+            agent.shield.vouched = shield.vouched  # with its outcomes
         if agent.guard.stop.braking < braking:
             raise checkpoint.CheckpointError(
                 f"{path} was trained with braking={braking:g}, and stop={stop!r} has "

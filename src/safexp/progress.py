@@ -52,7 +52,7 @@ def snapshot(recorder: Recorder) -> Snapshot | None:
         mean_return=float(np.mean([episode.true_return for episode in recent])),
         cost_name=cost_name,
         cost=cost,
-        violations=recorder.violations + recorder.unfinished_violations(),
+        violations=recorder.violations,
         stop_rate=float(np.mean([episode.stopped for episode in recent])),
         interventions=float(np.mean([episode.interventions for episode in recent])),
     )

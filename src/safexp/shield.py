@@ -22,16 +22,19 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from safexp import checkpoint
-from safexp.asking import ask
-from safexp.candidates import Flags, Outlook, SafeAction, candidate_actions, unasked, vouched_actions, with_extra
+from safexp.asking import as_levels, ask, check_levels
+from safexp.candidates import Flags, Outlook, SafeAction, candidate_actions, unasked, with_extra
 from safexp.encoding import check_action_space, encode_actions, encode_observations
 from safexp.logs import Log, encode_log, read_log
 from safexp.quantifiers.base import Quantifier
 from safexp.quantifiers.each import Each
 from safexp.signals import Array, Observations, as_batch, batch_size
+from safexp.vouched import Vouched
 
 LEARNED = "quantifier."
 """What the names of a quantifier's arrays begin with in a file."""
+VOUCHED = "vouched."
+"""What the names of the safe action's outcomes begin with in a file."""
 
 log = logging.getLogger("safexp")
 
@@ -40,12 +43,14 @@ class Decision(NamedTuple):
     """What the shield says about one proposal.
 
     `action` is the proposal itself or its replacement (`intervened`), or None where nothing is safe (`stopped`);
-    `upper_bound` bounds the cost of `action`, or of the proposal where nothing is safe.
+    `vouched` says that it is safe on the user's word alone. `upper_bound` bounds the cost of `action`, or of the
+    proposal where nothing is safe.
     """
 
     action: Any
     intervened: bool
     stopped: bool
+    vouched: bool
     upper_bound: float | Array
 
 
@@ -55,6 +60,7 @@ class Decisions(NamedTuple):
     actions: NDArray[Any]
     intervened: Flags
     stopped: Flags
+    vouched: Flags
     upper_bounds: Array
 
 
@@ -67,6 +73,7 @@ class _Case(NamedTuple):
     proposals: Array
     bounds: Array
     safe: Flags
+    vouched: Flags
     outlook: Outlook | None
 
 
@@ -85,10 +92,12 @@ class Shield:
         observation_space: what `observation`s are.
         action_space: a bounded float Box, or Discrete.
         num_candidates: size of the fixed set searched in a box.
-        levels: the only values that costs can take, for example (0, 1). Bounds are then rounded down to the largest
-            level that can occur, which is sound only if the quantifier bounds the realised cost.
+        levels: the only values that a cost can take, for example (0, 1); of several costs a list for each, or None.
+            Bounds are then rounded down to the largest level that can occur, which is sound only if the quantifier
+            bounds the realised cost.
         safe_action: an action, or a function of the observations (n, ...), that the user vouches for in every
             state; a row of NaN vouches for nothing there.
+        verify_safe_action: stop believing in it where it broke its promise (`note_vouched`).
     """
 
     transient = ("_counting",)  # a lock has no state worth keeping
@@ -99,31 +108,22 @@ class Shield:
         observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
         num_candidates: int = 64,
-        levels: Sequence[float] | None = None,
+        levels: Sequence[Any] | None = None,
         safe_action: SafeAction | None = None,
+        verify_safe_action: bool = True,
     ) -> None:
-        if levels is not None and not quantifier.bounds_realised_cost:
-            raise ValueError(
-                f"levels={tuple(levels)} would round the bounds of {type(quantifier).__name__} down, but they hold for "
-                "the expected cost, not for the realised one; leave levels out or use a quantifier that bounds what "
-                "is observed."
-            )
-        if levels is not None and not (len(levels) and 0 <= min(levels) <= max(levels) <= 1):
-            raise ValueError(f"levels={tuple(levels)} must be one or more costs in [0, 1], such as (0, 1).")
         if num_candidates > checkpoint.MOST:
             raise ValueError(f"num_candidates={num_candidates} must be at most {checkpoint.MOST:,}.")
         self.quantifier = quantifier
         self.observation_space = observation_space
         self.action_space = check_action_space(action_space)
         self.num_candidates = num_candidates
-        self.levels = None if levels is None else np.sort(np.asarray(levels, dtype=np.float64))
-        self.safe_action = safe_action
+        self.levels = as_levels(levels, quantifier)
+        self.vouched = None if safe_action is None else Vouched(self.action_space, safe_action, verify_safe_action)
         self.failures = 0
         self.last_failure = ""
         self._counting = Lock()  # many threads may share a shield
         self._fixed = candidate_actions(self.action_space, num_candidates)
-        if safe_action is not None and not callable(safe_action):
-            vouched_actions(self.action_space, safe_action, np.empty(1))  # raises where this is no action
 
     def fit(self, log: Log | str | Path) -> None:
         """Learn the costs from logged transitions alone; `read_log` says what a file of them looks like."""
@@ -174,28 +174,35 @@ class Shield:
             checkpoint.count(document["num_candidates"], "num_candidates"),
             document["levels"],
             document["safe_action"] if safe_action is None else safe_action,
+            document["verify_safe_action"],
         )
         shield.restore(arrays)
         return shield
 
     def restore(self, arrays: checkpoint.Arrays) -> None:
-        """Take back what the quantifier of a described shield had learned."""
-        learned = {name[len(LEARNED) :]: part for name, part in arrays.items() if name.startswith(LEARNED)}
-        self.quantifier.restore(learned)
+        """Take back what a described shield had learned: its quantifier, and what became of the safe action."""
+        self.quantifier.restore(_named(arrays, LEARNED))
+        if self.vouched is not None:
+            self.vouched.restore(_named(arrays, VOUCHED))
 
     def describe(self) -> tuple[checkpoint.Document, checkpoint.Arrays]:
-        """The shield as JSON, and what its quantifier learned as arrays."""
-        safe_action = self.safe_action
+        """The shield as JSON, and what it learned as arrays."""
+        safe_action = None if self.vouched is None else self.vouched.action
         given = None if safe_action is None else np.asarray(safe_action).tolist()
         document = {
             "quantifier": checkpoint.describe_quantifier(self.quantifier),
             "observation_space": checkpoint.describe_space(self.observation_space),
             "action_space": checkpoint.describe_space(self.action_space),
             "num_candidates": self.num_candidates,
-            "levels": None if self.levels is None else self.levels.tolist(),
+            "levels": self._described_levels(),
             "safe_action": "function" if callable(safe_action) else given,
+            "verify_safe_action": self.vouched is None or self.vouched.verify,
         }
-        return document, {f"{LEARNED}{name}": part for name, part in self.quantifier.state().items()}
+        outcomes = {} if self.vouched is None else self.vouched.state()
+        return document, {
+            **{f"{LEARNED}{name}": part for name, part in self.quantifier.state().items()},
+            **{f"{VOUCHED}{name}": part for name, part in outcomes.items()},
+        }
 
     def filter(
         self,
@@ -214,7 +221,8 @@ class Shield:
             case, replaced, stops = self._replaced(case, preferences, last)
             intervened, stopped = bool(replaced[0]), bool(stops[0])
         bound = case.bounds[0] if limit.ndim else float(case.bounds[0, 0])
-        return Decision(None if stopped else self._decode(case.proposals)[0], intervened, stopped, bound)
+        action = None if stopped else self._decode(case.proposals)[0]
+        return Decision(action, intervened, stopped, bool(case.vouched[0]), bound)
 
     def filter_batch(
         self,
@@ -242,7 +250,7 @@ class Shield:
         if not case.safe.all():
             case, intervened, stopped = self._replaced(case, preferences, last_safe)
         bounds = case.bounds.reshape(np.shape(thresholds))
-        return Decisions(self._decode(case.proposals), intervened, stopped, bounds)
+        return Decisions(self._decode(case.proposals), intervened, stopped, case.vouched, bounds)
 
     def outlook(
         self, observations: Observations, thresholds: ArrayLike, last_safe: NDArray[Any] | None = None
@@ -261,12 +269,32 @@ class Shield:
         if isinstance(self.action_space, spaces.Discrete):
             return self.outlook(observations, thresholds)
         states, limits = self._question(observations, thresholds)
-        offers = self._before_asking(observations, limits, last_safe)
+        offers = self._before_asking(observations, states, limits, last_safe)
         open_rows = ~offers.viable
         if open_rows.any():
             self._learn(offers, states, limits, open_rows, np.array([0, len(self._fixed)]))
             self._complete(offers, states, limits, ~offers.viable)
         return offers
+
+    def check_levels(self, costs: Array) -> None:
+        """Raise `ValueError` where an observed cost (n,) or (n, K), scaled, is none of its levels."""
+        if self.levels is not None:
+            check_levels(self.levels, costs)
+
+    def trusts_levels(self, costs: Array) -> bool:
+        """Whether observed costs (n,) or (n, K), scaled, are levels; bounds are no longer rounded if one is not."""
+        try:
+            self.check_levels(costs)
+        except ValueError as error:
+            log.warning("bounds are no longer rounded to levels: %s", error)
+            self.levels = None
+            return False
+        return True
+
+    def note_vouched(self, states: Array, costs: Array, thresholds: Array) -> None:
+        """Tell what the safe action cost in these encoded states (n, ds) where decisions were `vouched`."""
+        if self.vouched is not None:
+            self.vouched.note(states, costs, thresholds)
 
     def certified(self, observation: Any, actions: NDArray[Any], threshold: float | ArrayLike) -> Flags:
         """Which of these actions (m, ...) are safe in one state, in one call of the quantifier or none."""
@@ -287,10 +315,12 @@ class Shield:
             outlook = outlook or self._outlook(observations, states, limits)
             rows, chosen = np.arange(len(limits)), proposals.argmax(axis=1)
             bounds, safe = outlook.upper_bounds[rows, chosen], outlook.safe[rows, chosen]
+            vouched = outlook.promised == chosen
         else:
             bounds = self._bounds(states, proposals[:, None], limits)[0][:, 0]
             safe = (bounds <= limits).all(axis=1) & np.isfinite(proposals).all(axis=1)
-        return _Case(observations, states, limits, proposals, bounds, safe, outlook)
+            vouched = np.zeros(len(limits), dtype=bool)
+        return _Case(observations, states, limits, proposals, bounds, safe, vouched, outlook)
 
     def _replaced(
         self, case: _Case, preferences: Callable[[], Array] | None, last_safe: NDArray[Any] | None
@@ -307,22 +337,25 @@ class Shield:
             ranking = np.nan_to_num(self._ranking(outlook, case.proposals, preferences), nan=np.finfo(np.float64).max)
             ranking = np.where(outlook.safe, ranking, np.inf)  # which no safe action has
             rows, best = np.flatnonzero(intervened), ranking.argmin(axis=1)[intervened]
-            case = case._replace(proposals=case.proposals.copy(), bounds=case.bounds.copy())
+            case = case._replace(
+                proposals=case.proposals.copy(), bounds=case.bounds.copy(), vouched=case.vouched.copy()
+            )
             case.proposals[rows], case.bounds[rows] = outlook.candidates[rows, best], outlook.upper_bounds[rows, best]
+            case.vouched[rows] = outlook.promised[rows] == best
         return case, intervened, unsafe & ~viable
 
     def _outlook(
         self, observations: Observations, states: Array, limits: Array, last_safe: NDArray[Any] | None = None
     ) -> Outlook:
-        offers = self._before_asking(observations, limits, last_safe)
+        offers = self._before_asking(observations, states, limits, last_safe)
         self._complete(offers, states, limits, ~offers.whole)
         return offers
 
-    def _before_asking(self, observations: Observations, limits: Array, last_safe: NDArray[Any] | None) -> Outlook:
+    def _before_asking(
+        self, observations: Observations, states: Array, limits: Array, last_safe: NDArray[Any] | None
+    ) -> Outlook:
         n, num_costs = limits.shape
-        vouched = (
-            None if self.safe_action is None else vouched_actions(self.action_space, self.safe_action, observations)
-        )
+        vouched = None if self.vouched is None else self.vouched.actions(observations, states)
         if isinstance(self.action_space, spaces.Discrete):
             return unasked(np.repeat(self._fixed[None], n, axis=0), num_costs, vouched)
         last = np.nan if last_safe is None else encode_actions(self.action_space, last_safe)
@@ -364,16 +397,16 @@ class Shield:
         """
         below = limits < 1.0
         if below.all():
-            return self._ask(states, candidates, limits.shape[1])
+            return self._ask(states, candidates)
         demanding = below.any(axis=1)
         shape = (*candidates.shape[:2], limits.shape[1])
         bounds, widths = np.ones(shape), np.full(shape, np.inf)
         if demanding.any():
-            bounds[demanding], widths[demanding] = self._ask(states[demanding], candidates[demanding], shape[2])
+            bounds[demanding], widths[demanding] = self._ask(states[demanding], candidates[demanding])
         return bounds, widths
 
-    def _ask(self, states: Array, candidates: Array, num_costs: int) -> tuple[Array, Array]:
-        bounds, widths, problem = ask(self.quantifier, states, candidates, num_costs, self.levels)
+    def _ask(self, states: Array, candidates: Array) -> tuple[Array, Array]:
+        bounds, widths, problem = ask(self.quantifier, states, candidates, self.levels)
         if problem:
             self._failed(problem)
         return bounds, widths
@@ -392,9 +425,26 @@ class Shield:
             raise ValueError(f"thresholds have shape {limits.shape}, expected ({n},) or, for K costs, ({n}, K).")
         if np.isnan(limits).any():
             raise ValueError(f"a threshold is NaN: {limits}; without one nothing can be certified.")
-        return encode_observations(self.observation_space, observations), limits.reshape(n, -1)
+        limits = limits.reshape(n, -1)
+        if limits.shape[1] != self.quantifier.num_costs:
+            raise ValueError(
+                f"{limits.shape[1]} thresholds for each state, but {type(self.quantifier).__name__} bounds "
+                f"{self.quantifier.num_costs} costs: give one threshold for each cost."
+            )
+        return encode_observations(self.observation_space, observations), limits
+
+    def _described_levels(self) -> list[Any] | None:
+        if self.levels is None:
+            return None
+        each = [None if own is None else own.tolist() for own in self.levels]
+        return each[0] if len(each) == 1 else each
 
     def _decode(self, encoded: Array) -> NDArray[Any]:
         if isinstance(self.action_space, spaces.Discrete):
             return encoded.argmax(axis=1) + self.action_space.start
         return encoded.reshape(len(encoded), *self.action_space.shape).astype(self.action_space.dtype)
+
+
+def _named(arrays: checkpoint.Arrays, prefix: str) -> checkpoint.Arrays:
+    """The arrays whose names begin so, without that beginning."""
+    return {name[len(prefix) :]: part for name, part in arrays.items() if name.startswith(prefix)}

@@ -18,6 +18,14 @@ SINGLE = 2.0**-23
 """How much larger than the largest cost one is that was rounded to single precision."""
 
 
+class SignalError(ValueError):
+    """A `value` that an environment gave and that no cost or margin can have."""
+
+    def __init__(self, value: float, message: str) -> None:
+        super().__init__(message)
+        self.value = value
+
+
 class Step(NamedTuple):
     """One vector step, as a constraint reads its signal from it.
 
@@ -50,6 +58,13 @@ def as_batch(observation: Any) -> Observations:
     return np.asarray(observation)[None]
 
 
+def row_of(step: Step, index: int) -> Step:
+    """One environment's part of a vector step, as a vector step of one."""
+    rows = slice(index, index + 1)
+    before, after = take(step.observations, rows), take(step.next_observations, rows)
+    return Step(before, step.actions[rows], after, lambda key: step.info(key)[rows])
+
+
 def read_cost(source: CostSource, cost_max: float, step: Step) -> Array:
     """The costs (n,) of a step from its infos or from the user's function, in the user's units."""
     if callable(source):
@@ -66,7 +81,7 @@ def read_cost(source: CostSource, cost_max: float, step: Step) -> Array:
         name = f"info[{source!r}]"
         if costs.shape != (batch_size(step.observations),):
             raise ValueError(f"{name} has the shape {costs.shape[1:]} at a step, expected a single number.")
-    refuse(~np.isfinite(costs), costs, f"{name} must be a finite number: mend the environment or its sensors")
+    refuse(~np.isfinite(costs), costs, f"{name} must be a finite number: fix the environment or its sensors")
     refuse(
         ~((costs >= 0) & (costs <= cost_max * (1 + SINGLE))),
         costs,
@@ -76,18 +91,26 @@ def read_cost(source: CostSource, cost_max: float, step: Step) -> Array:
 
 
 def indicator(unsafe: StatePredicate, observations: Observations) -> Array:
-    """1 where the user's predicate says unsafe, else 0, (n,)."""
+    """1 where the user's predicate says unsafe or the observation cannot be read, else 0, (n,)."""
     flags = np.asarray(unsafe(observations))
     if flags.shape != (batch_size(observations),) or flags.dtype != np.bool_:
         raise ValueError(
             f"unsafe(observations) returned {flags.dtype} of shape {flags.shape}, expected bool of shape "
             f"({batch_size(observations)},): it is given all environments' observations at once."
         )
-    return flags.astype(np.float64)
+    return np.where(readable(observations), flags, True).astype(np.float64)
+
+
+def readable(observations: Observations) -> NDArray[np.bool_]:
+    """Which of n observations (n,) are finite throughout."""
+    parts = observations.values() if isinstance(observations, dict) else [observations]
+    finite = [np.isfinite(np.asarray(part, dtype=np.float64)).reshape(len(part), -1).all(axis=1) for part in parts]
+    return np.asarray(np.logical_and.reduce(finite))
 
 
 def refuse(bad: NDArray[np.bool_], values: Array, rule: str) -> None:
-    """Raise `ValueError` naming the first bad value and its environment."""
+    """Raise `SignalError` naming the first bad value and its environment."""
     if np.any(bad):
         index = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"environment {index} gave {float(values[index])}: {rule}.")
+        value = float(values[index])
+        raise SignalError(value, f"environment {index} gave {value}: {rule}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NoReturn, cast
 
 import gymnasium as gym
@@ -22,7 +23,7 @@ from stable_baselines3.common.vec_env import (
 )
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from safexp.signals import Observations, take
+from safexp.signals import Array, Observations, take
 from safexp.tasks.six_tuple import SixTuple
 
 log = logging.getLogger("safexp")
@@ -77,6 +78,16 @@ def info_column(venv: VecEnv, infos: Infos, key: str) -> NDArray[Any]:
             "info of every step, or give the constraint cost=<function of observations, actions, next observations>."
         )
     return np.array([info[key] for info in infos], dtype=np.float64)
+
+
+def readable_column(venv: VecEnv, infos: Infos, key: str) -> Array:
+    """One entry of all infos of a step, as an array (n,), NaN where an environment gave no number."""
+    given = venv.columns.get(key) if isinstance(venv, BatchedVecEnv) else [info.get(key) for info in infos]
+    values = np.full(venv.num_envs, np.nan)
+    for i, value in enumerate(() if given is None else given):
+        with suppress(TypeError, ValueError):
+            values[i] = float(value)
+    return values
 
 
 def gives(venv: VecEnv, infos: Infos, key: str) -> bool:

@@ -35,7 +35,7 @@ def test_an_executed_action_is_safe_and_no_constraint_is_ever_broken(constraint,
     guard = guarded(constraint, Known(line_cost, width))
     guard.reset()
     for move in proposals:
-        thresholds = guard._thresholds.copy()
+        thresholds = guard.account.thresholds.copy()
         _, _, _, infos = guard.step(np.full((2, 1), move, dtype=np.float32))
         for threshold, info in zip(thresholds, infos, strict=True):
             assert abs(float(info["shield"]["action"][0])) <= max(threshold, 0.0) + TOLERANCE

@@ -88,6 +88,17 @@ def test_the_shown_set_is_the_safe_set(known: Path) -> None:
     assert mixed > 0
 
 
+def test_the_shown_set_leaves_out_what_is_kept_for_braking(tmp_path: Path) -> None:
+    run_folder = trained(tmp_path / "braking", limit=3.0, stop_options={"braking": 1.5})
+    player = Player.load(run_folder, filmed=True)
+    moments = list(player.play(3, deterministic=False))
+    refused = [moment for moment in moments if moment.choices is not None and moment.threshold < 2.5]
+    assert not any(moment.choices.safe.any() for moment in refused if moment.choices)
+    allowed = [moment for moment in moments if moment.choices is not None and moment.threshold >= 2.5]
+    assert all(moment.choices.safe.all() for moment in allowed if moment.choices)
+    assert allowed
+
+
 def test_without_its_shield_an_agent_does_as_it_likes(known: Path, bare: Path) -> None:
     for shielding in (True, False):
         moments = list(Player.load(known, shielding).play(5, deterministic=False))

@@ -33,14 +33,16 @@ def test_what_is_written_is_read(folder: Path) -> None:
 def test_the_columns_are_the_contract(folder: Path) -> None:
     first, second, *_ = (folder / "episodes.csv").read_text().splitlines()
     assert first == (
-        "episode,end_step,length,return,penalised_return,cost,max_step_cost,violated,stopped,interventions,takeovers"
+        "episode,end_step,length,return,penalised_return,cost,max_step_cost,violated,stopped,interventions,takeovers,"
+        "unreadable"
     )
-    assert second == "0,10,10,0.3333333333333333,-0.5,2.25,0.5,0,0,0,0"
+    assert second == "0,10,10,0.3333333333333333,-0.5,2.25,0.5,0,0,0,0,0"
 
 
-def test_episodes_written_before_takeovers_were_counted_can_be_read(folder: Path) -> None:
+@pytest.mark.parametrize("missing", [1, 2])
+def test_episodes_written_before_some_counts_existed_can_be_read(folder: Path, missing: int) -> None:
     file = folder / "episodes.csv"
-    file.write_text("".join(line.rpartition(",")[0] + "\n" for line in file.read_text().splitlines()))
+    file.write_text("".join(line.rsplit(",", missing)[0] + "\n" for line in file.read_text().splitlines()))
     assert run_folder.read(folder).episodes == EPISODES
 
 

@@ -9,6 +9,7 @@ Each constraint also knows its *original* form: `violated` judges a finished epi
 definition in the paper and not by the thresholds, so that the shield is never asked whether it did well.
 """
 
+from safexp.constraints.account import Account
 from safexp.constraints.all_of import AllOf
 from safexp.constraints.base import TOLERANCE, Constraint
 from safexp.constraints.every_step import Instantaneous, Margin, Schedule
@@ -16,6 +17,7 @@ from safexp.constraints.whole_episode import Budget, JointChance, StateVisits
 
 __all__ = [
     "TOLERANCE",
+    "Account",
     "AllOf",
     "Budget",
     "Constraint",

@@ -54,6 +54,13 @@ class AllOf(Constraint):
     def signal(self, step: Step) -> Array:
         return np.stack([part.signal(step) for part in self.parts], axis=-1)
 
+    def salvage(self, step: Step) -> Array:
+        return np.stack([part.salvage(step) for part in self.parts], axis=-1)
+
+    @property
+    def worst_signal(self) -> Array:
+        return np.array([part.worst_signal for part in self.parts])
+
     def first_signal(self, observations: Observations) -> Array:
         return np.stack([part.first_signal(observations) for part in self.parts], axis=-1)
 

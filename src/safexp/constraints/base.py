@@ -12,13 +12,19 @@ from safexp.signals import (
     Array,
     CostSource,
     Observations,
+    SignalError,
     Step,
     batch_size,
     read_cost,
+    row_of,
 )
 
 TOLERANCE = 1e-9
-"""How far a (scaled) cost or discounted sum may exceed its limit: room for rounding, and for nothing else."""
+"""How far the shield lets a (scaled) cost or discounted sum exceed its limit: room for rounding, and nothing else."""
+
+JUDGED = 1e-7
+"""How far the judge does, relative to a limit above 1. It must be wider: a shield may spend its own tolerance in full,
+and the two round differently over a long episode."""
 
 
 class Constraint(ABC):
@@ -41,6 +47,23 @@ class Constraint(ABC):
     def signal(self, step: Step) -> Array:
         """What this step brought, (n,), in the user's units; raises `ValueError` on a value that cannot be."""
         return read_cost(self.cost, self.cost_max, step)
+
+    def salvage(self, step: Step) -> Array:
+        """The signals (n,) of a step that `signal` refused, read row by row; NaN where one cannot be read."""
+        return np.array([self._salvage_row(row_of(step, row)) for row in range(len(step.actions))])
+
+    def _salvage_row(self, row: Step) -> float:
+        try:
+            return float(self.signal(row)[0])
+        except SignalError as error:  # a cost above the largest counts as what it is
+            return error.value if self.cost_max < error.value < math.inf else math.nan
+        except Exception:  # whatever a user's function raised
+            return math.nan
+
+    @property
+    def worst_signal(self) -> float | Array:
+        """What a step that cannot be read is taken to have brought: the signal of the largest cost, () or (K,)."""
+        return self.cost_max
 
     def first_signal(self, observations: Observations) -> Array:
         """What the first state of an episode brings before any action, (n,)."""
@@ -85,6 +108,11 @@ class Constraint(ABC):
     @abstractmethod
     def violated(self, first: Array, signals: Array) -> bool:
         """Whether an episode with these signals (T,), after `first` (), broke the constraint as the paper states it."""
+
+
+def exceeds(value: float, limit: float) -> bool:
+    """Whether the judge finds a (scaled) cost or sum above its limit by more than rounding explains."""
+    return not value <= limit + JUDGED * max(limit, 1.0)  # NaN exceeds every limit
 
 
 def check_number(owner: Constraint, name: str, value: float) -> None:

@@ -15,6 +15,7 @@ from safexp.constraints.base import (
     check_cost,
     check_limit,
     check_positive,
+    exceeds,
 )
 from safexp.signals import (
     Array,
@@ -42,7 +43,7 @@ class Instantaneous(Constraint):
         return np.full(len(state), self.limit / self.cost_max + TOLERANCE)
 
     def violated(self, first: Array, signals: Array) -> bool:
-        return bool(np.any(signals / self.cost_max > self.limit / self.cost_max + TOLERANCE))
+        return exceeds(float(signals.max(initial=0.0)) / self.cost_max, self.limit / self.cost_max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +85,8 @@ class Schedule(Constraint):
         return state + 1.0
 
     def violated(self, first: Array, signals: Array) -> bool:
-        limits = self._limits_at(np.arange(len(signals)))
-        return bool(np.any(signals / self.cost_max > limits / self.cost_max + TOLERANCE))
+        excess = signals - self._limits_at(np.arange(len(signals)))
+        return exceeds(float(excess.max(initial=0.0)) / self.cost_max, 0.0)
 
     def _limits_at(self, steps: NDArray[np.int64]) -> Array:
         if not callable(self.limits):
@@ -120,6 +121,10 @@ class Margin(Constraint):
         refuse(~np.isfinite(margins), margins, f"info[{self.key!r}] must be a finite signed distance")
         return margins
 
+    @property
+    def worst_signal(self) -> float:
+        return -self.scale
+
     def logged(self, costs: Array, margins: Array | None) -> Array:
         """The margins, where they are logged as such, or else what is logged as the cost."""
         costs = super().logged(costs, margins)
@@ -137,4 +142,4 @@ class Margin(Constraint):
         return np.full(len(state), 0.5 + TOLERANCE)
 
     def violated(self, first: Array, signals: Array) -> bool:
-        return bool(np.any(signals < -2 * TOLERANCE * self.scale))
+        return exceeds(float(-signals.min(initial=np.inf)) / (2 * self.scale), 0.0)

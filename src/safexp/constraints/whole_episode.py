@@ -16,6 +16,7 @@ from safexp.constraints.base import (
     check_discount,
     check_limit,
     check_positive,
+    exceeds,
 )
 from safexp.signals import (
     Array,
@@ -71,7 +72,7 @@ class Budget(Constraint):
         return spend(state, cost, self.discount)
 
     def violated(self, first: Array, signals: Array) -> bool:
-        return discounted_sum(signals / self.cost_max, self.discount) > self.limit / self.cost_max + TOLERANCE
+        return exceeds(discounted_sum(signals / self.cost_max, self.discount), self.limit / self.cost_max)
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class StateVisits(Constraint):
 
     def violated(self, first: Array, signals: Array) -> bool:
         visits = np.concatenate([np.atleast_1d(first), signals])
-        return discounted_sum(visits, self.discount) > self.limit + TOLERANCE
+        return exceeds(discounted_sum(visits, self.discount), self.limit)
 
 
 @dataclass(frozen=True)

@@ -30,16 +30,18 @@ class Quantifier(ABC):
     """Predicts the cost g(s, a) as `mean ± width`, right for all (s, a) and the whole run with probability 1 − δ.
 
     `delta` is the probability, over the whole run and not per step, that the interval ever misses.
-    `bounds_realised_cost` says that `mean + width` bounds the cost that is then *observed*, not just its
-    expectation; only then may a shield round the bound down to a level that can occur.
+    `num_costs` is how many costs K it bounds at once. `bounds_realised_cost` says that `mean + width` bounds the cost
+    that is then *observed*, not just its expectation; only then may a shield round the bound down to a level that can
+    occur.
     """
 
     delta: float
+    num_costs: int = 1
     bounds_realised_cost: bool = False
 
     @abstractmethod
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        """Mean and width (n, m), of `Each` (n, m, K), of the costs of `actions` (n, m, da) in `states` (n, ds)."""
+        """Mean and width (n, m), of K > 1 costs (n, m, K), of the costs of `actions` (n, m, da) in `states` (n, ds)."""
 
     @abstractmethod
     def update(self, data: Transitions) -> None:

@@ -24,6 +24,7 @@ class Each(Quantifier):
 
     def __init__(self, *parts: Quantifier) -> None:
         self.parts = parts
+        self.num_costs = len(parts)
         self.delta = sum(part.delta for part in parts)
         self.bounds_realised_cost = all(part.bounds_realised_cost for part in parts)
 

@@ -36,6 +36,8 @@ CHECKPOINT, LOCK = "checkpoint.safexp", ".lock"
 
 COLUMNS = tuple("return" if name == "true_return" else name for name in Episode._fields)
 """The header of episodes.csv, whose flags are 0 or 1, so that any tool can add them up."""
+OLDER_COLUMNS = (COLUMNS[:-1], COLUMNS[:-2])
+"""Headers without counts that were added later, which are 0 there."""
 
 LARGEST_COUNT = 2**63 - 1
 """Of steps or episodes: a whole number that every table and figure can hold."""
@@ -280,7 +282,7 @@ def read_episodes(path: Path) -> list[Episode]:
         header, *rows = csv.reader(lines)
     except csv.Error as error:
         raise ValueError(f"{path.name} is no CSV file ({error})") from error
-    if tuple(header) not in (COLUMNS, COLUMNS[:-1]):  # takeovers are new, and none where the column is missing
+    if tuple(header) not in (COLUMNS, *OLDER_COLUMNS):
         raise ValueError(f"{path.name} has the columns {', '.join(header)}; expected {', '.join(COLUMNS)}")
     kinds = get_type_hints(Episode).values()
     episodes = []

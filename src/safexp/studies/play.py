@@ -113,12 +113,11 @@ class Player:
         """One episode from what the agent sees first; returns what it sees first in the next."""
         envs, constraint = self.agent.envs, self.agent.envs.constraint
         self._trail = []
-        memory, step, signal, total_cost, ended = constraint.start(seen), 0, None, 0.0, False
+        step, signal, total_cost, ended = 0, None, 0.0, False
         while not ended:
-            threshold = constraint.threshold(memory)[0]
-            left, so_far = float(np.min(threshold)), float(envs.recorder.returns[0])
+            left, so_far = float(np.min(envs.account.thresholds)), float(envs.recorder.returns[0])
             moment = Moment(number, step, self._view(), left, signal, total_cost, so_far)
-            choices = self._choices(seen, threshold) if self.filmed else None
+            choices = self._choices(seen) if self.filmed else None
             proposed = propose(self.agent, seen, deterministic)
             seen, _, dones, infos = envs.step(proposed)
             done = infos[0].get("shield", {"action": proposed[0], "intervened": False})
@@ -127,9 +126,8 @@ class Player:
             signals, ended, step = envs.recorder.latest, bool(dones[0]), step + 1
             signal = float(signals[0]) if signals.ndim == 1 else None  # of several costs none is the cost
             total_cost += float(np.sum(constraint.true_cost(signals)[0]))
-            memory = constraint.update(memory, constraint.normalise(signals), np.ones_like(signals))
         outcome = envs.recorder.episodes[number]
-        left, last = float(np.min(constraint.threshold(memory)[0])), _last_view(moment.view, infos[0])
+        left, last = float(np.min(envs.remaining)), _last_view(moment.view, infos[0])
         yield Moment(number, step, last, left, signal, total_cost, outcome.true_return, outcome=outcome)
         return seen
 
@@ -148,12 +146,12 @@ class Player:
         self._trail.append(scene.position)
         return replace(scene, trail=np.stack(self._trail))
 
-    def _choices(self, seen: Observations, threshold: Array) -> Choices | None:
+    def _choices(self, seen: Observations) -> Choices | None:
         envs = self.agent.envs
         space = envs.action_space
         if not isinstance(envs, Guard):
             return None
-        raw = take(envs.raw(seen), 0)
+        raw, threshold = take(envs.raw(seen), 0), envs.account.certifiable[0]
         if isinstance(space, spaces.Discrete):
             some, low, high = np.arange(space.n), np.zeros(1), np.array([space.n - 1.0])
             return Choices(low, high, envs.shield.certified(raw, some, threshold))

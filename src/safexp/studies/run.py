@@ -140,7 +140,7 @@ def epoch_metrics(epoch: int, recorder: Recorder, since: int) -> dict[str, Any]:
         "mean_cost": _mean([episode.cost for episode in latest]),
         "max_cost": max((episode.cost for episode in latest), default=None),
         "stop_rate": _mean([episode.stopped for episode in latest]),
-        "violations": recorder.violations + recorder.unfinished_violations(),
+        "violations": recorder.violations,
         "stops": recorder.stops,
         "interventions": recorder.interventions,
         "takeovers": recorder.takeovers,

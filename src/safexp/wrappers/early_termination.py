@@ -8,7 +8,7 @@ import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 
 from safexp.constraints import Constraint
-from safexp.signals import Array, Observations, take
+from safexp.signals import Array, Observations
 from safexp.wrappers.recorded import Flags, Outcome, Recording
 from safexp.wrappers.seen import threshold_shown, threshold_space
 
@@ -35,20 +35,14 @@ class EarlyTermination(Recording):
         raw = venv.observation_space
         super().__init__(venv, constraint, threshold_space(constraint, raw) if self.show_threshold else raw)
         self.penalty = penalty
-        self._memory = np.zeros((venv.num_envs, constraint.memory))
-
-    def begin(self, fresh: Flags, observations: Observations) -> None:
-        self._memory[fresh] = self.constraint.start(take(observations, fresh))
 
     def judge(self, rewards: Array, signals: Array, dones: Flags) -> Outcome:
         costs = self.constraint.normalise(signals)
-        excess = (costs - self.constraint.threshold(self._memory)).reshape(len(dones), -1)  # one column for each cost
+        excess = (costs - self.account.thresholds).reshape(len(dones), -1)  # one column for each cost
         broken: Flags = excess.max(axis=1) > 0
-        self._memory = self.constraint.update(self._memory, costs, costs)
         return Outcome(rewards - self.penalty * broken, broken)
 
     def shown(self, observations: Observations, rows: Any) -> Observations:
         if not self.show_threshold:
             return observations
-        thresholds = self.constraint.threshold(self._memory)[rows]
-        return threshold_shown(self.constraint, observations, thresholds, self.observation_space)
+        return threshold_shown(self.constraint, observations, self.account.thresholds[rows], self.observation_space)

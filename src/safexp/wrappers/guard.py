@@ -15,16 +15,17 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
 from safexp.candidates import Outlook
-from safexp.constraints import Constraint
+from safexp.constraints import Account, Constraint
 from safexp.encoding import encode_actions, encode_observations
 from safexp.episodes import Recorder
 from safexp.penalty import Penalty
 from safexp.quantifiers.base import Transitions
 from safexp.quantifiers.unknown import Unknown
 from safexp.shield import Decisions, Shield
-from safexp.signals import Array, Observations, Step, refuse, take
+from safexp.signals import Array, Observations, refuse, take
 from safexp.stops import Driven, Reset, Stop
-from safexp.vector import Infos, copied, gives, info_column, put, reset_some
+from safexp.vector import Infos, copied, gives, info_column, reset_some
+from safexp.wrappers.receive import receive
 from safexp.wrappers.seen import THRESHOLD, describe_ends, threshold_shown, threshold_space, without
 
 Flags = NDArray[np.bool_]
@@ -73,8 +74,9 @@ class Guard(VecEnvWrapper):
     The learner sees ordinary environments: a stop is `terminated`, and the transition that led to it is paid the
     penalty. Its observation gets the threshold b_h, scaled to at most 1, where the constraint remembers the past; the
     shield and the quantifier always see the raw observation. `info["shield"]` tells what was done at a step: the
-    executed `action`, the `threshold` it was certified under, whether the shield `intervened` or `stopped`, and whether
-    the stop drove (`takeover`) instead of the learner, to whom that is a part of the environment.
+    executed `action`, the `threshold` it was certified under, whether the shield `intervened` or `stopped`, whether the
+    action ran on the user's word (`vouched`), and whether the stop drove (`takeover`) instead of the learner, to whom
+    that is a part of the environment.
 
     In a vector step the quantifier is asked about the proposals and about an action or two of each next state. All
     candidates are asked about at most twice: where a proposal is refused, and where the next state offers none of those
@@ -115,8 +117,7 @@ class Guard(VecEnvWrapper):
         n = venv.num_envs
         self._raw: Observations = None
         self._states: Array = np.empty((n, 0))
-        self._memory = np.zeros((n, constraint.memory))
-        self._thresholds: Array = np.empty(0)
+        self.account = Account(constraint, n, self.stop.braking)
         self._outlook: Outlook | None = None
         self._decisions: Decisions
         self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)
@@ -152,13 +153,13 @@ class Guard(VecEnvWrapper):
             )
         if self._outlook is None:
             nothing = np.zeros(self.num_envs, dtype=bool)
-            self._decisions = Decisions(actions, nothing, nothing, np.ones_like(self._thresholds))
+            self._decisions = Decisions(actions, nothing, nothing, nothing, np.ones_like(self.account.thresholds))
         else:
             if self._driving.any():
                 actions = actions.copy()
                 actions[self._driving] = self.stop.act(take(self._raw, self._driving))
             self._decisions = self.shield.filter_batch(
-                self._raw, actions, self.certifiable(self._thresholds), self._outlook, self._preferences_here()
+                self._raw, actions, self.account.certifiable, self._outlook, self._preferences_here()
             )
             if self._decisions.stopped.any():
                 raise NothingSafeError("the shield lost its certificate between two steps; nothing was executed.")
@@ -166,21 +167,20 @@ class Guard(VecEnvWrapper):
         self.venv.step_async(self._decisions.actions.copy())  # what an environment does to its copy is its business
 
     def step_wait(self) -> VecEnvStepReturn:
-        observations, rewards, dones, infos = self.venv.step_wait()
-        rewards = np.asarray(rewards, dtype=np.float64)
-        executed, intervened, _, upper_bounds = self._decisions
-        thresholds, driving = self._thresholds, self._driving.copy()
-        finished = np.flatnonzero(dones)
-        next_raw = put(observations, finished.tolist(), [infos[i]["terminal_observation"] for i in finished])
-
         # Lines 4 and 5: the cost, in the user's units and scaled, and the threshold of the next step.
-        step = Step(self._raw, executed, next_raw, lambda key: info_column(self.venv, infos, key))
-        signals = self.constraint.signal(step)
+        executed, intervened, _, vouched, upper_bounds = self._decisions
+        thresholds, driving = self.account.thresholds, self._driving.copy()
+        observations, rewards, dones, infos, step, signals = receive(
+            self.venv, self.recorder, self._raw, executed, intervened, driving
+        )
         costs = self.constraint.normalise(signals)
+        self.shield.check_levels(costs)
+        if vouched.any():
+            self.shield.note_vouched(self._states[vouched], costs[vouched], self.account.certifiable[vouched])
         self._recent.append((self._states, executed, costs, thresholds, self._episodes.copy(), *self._margins(infos)))
         self._last_safe[:] = executed
-        self._memory = self.constraint.update(self._memory, costs, upper_bounds)
-        next_thresholds = self.constraint.threshold(self._memory)
+        self.account.charge(costs, upper_bounds)
+        next_thresholds = self.account.thresholds
 
         # Line 6: does the next state offer a safe action? Where an episode is over, the next one's first state?
         self._enter(observations, dones)
@@ -194,9 +194,9 @@ class Guard(VecEnvWrapper):
         penalised[self._driving & ~driving & ~ended] -= self.stop.penalty
         self.last = StepRecord(executed, rewards, next_thresholds, stopped)
         self.stop.note(Driven(step, costs, driving, self._driving & ~ended, ended, stopped))
-        self.recorder.step(rewards, penalised, signals, intervened, driving)
+        self.recorder.pay(penalised)
         self.recorder.end(ended, stopped)
-        self._describe(infos, thresholds, driving, next_raw, ended)
+        self._describe(infos, thresholds, driving, step.next_observations, ended)
 
         self._open(dones)
         self._restart(~self._viable)  # line 9
@@ -204,19 +204,20 @@ class Guard(VecEnvWrapper):
         return self.observations, penalised.astype(np.float32), ended, infos
 
     @property
+    def remaining(self) -> Array:
+        """What the last step left of the thresholds, also where it ended its episode."""
+        return self.last.next_thresholds
+
+    @property
     def observations(self) -> Observations:
         """The current observations, as the learner sees them."""
-        return self.shown(self._raw, self._thresholds)
+        return self.shown(self._raw, self.account.thresholds)
 
     def shown(self, observations: Observations, thresholds: Array) -> Observations:
         """Raw observations with their thresholds (n,) or (n, K), scaled to [0, 1], where the learner sees them."""
         if not self.show_threshold:
             return observations
         return threshold_shown(self.constraint, observations, thresholds, self.observation_space)
-
-    def certifiable(self, thresholds: Array) -> Array:
-        """The thresholds that the shield is asked about: without what a human's stop itself may cost."""
-        return thresholds - self.stop.braking
 
     def raw(self, observations: Observations) -> Observations:
         """What the learner sees, without the thresholds."""
@@ -288,14 +289,12 @@ class Guard(VecEnvWrapper):
         self._states = encode_observations(self.venv.observation_space, observations)
         self._last_safe[fresh] = np.nan
         self._driving[fresh] = False
-        if fresh.any():
-            self._memory[fresh] = self.constraint.start(take(observations, fresh))
-        self._thresholds = self.constraint.threshold(self._memory)
+        self.account.open(fresh, observations)
 
     def _look(self, rows: Flags) -> None:
         """Ask what the current states of these environments offer, and who drives from there."""
         last_safe = None if isinstance(self.action_space, spaces.Discrete) else self._last_safe[rows]
-        raw, limits = take(self._raw, rows), self.certifiable(self._thresholds[rows])
+        raw, limits = take(self._raw, rows), self.account.certifiable[rows]
         offers = self.shield.glance(raw, limits, last_safe)
         self._driving[rows] = self.stop.takes_over(raw, limits, self._driving[rows])
         if self._outlook is None or rows.all():
@@ -334,7 +333,7 @@ class Guard(VecEnvWrapper):
 
     def _describe(self, infos: Infos, thresholds: Array, driving: Flags, next_raw: Observations, ended: Flags) -> None:
         """Fill in the infos of a step: what the shield did, and what SB3 wants to know of an episode's end."""
-        executed, intervened, _, _ = self._decisions
+        executed, intervened, _, vouched, _ = self._decisions
         stopped = self.last.stopped
         for i, info in enumerate(infos):
             info["shield"] = {
@@ -343,6 +342,7 @@ class Guard(VecEnvWrapper):
                 "intervened": bool(intervened[i]),
                 "stopped": bool(stopped[i]),
                 "takeover": bool(driving[i]),
+                "vouched": bool(vouched[i]),
             }
         describe_ends(
             infos,

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
-from safexp.constraints import Constraint
+from safexp.constraints import Account, Constraint
 from safexp.episodes import Recorder
-from safexp.signals import Array, Observations, Step, take
-from safexp.vector import copied, info_column, put, reset_some
+from safexp.signals import Array, Observations, take
+from safexp.vector import copied, reset_some
+from safexp.wrappers.receive import receive
 from safexp.wrappers.seen import describe_ends
 
 Flags = NDArray[np.bool_]
@@ -31,22 +32,24 @@ class Recording(VecEnvWrapper, ABC):
     """Environments that count episodes, costs and violations as `Guard` does, and may change rewards, ends and sight.
 
     A subclass says what the learner sees (`shown`), what a step comes to (`judge`), and forgets an episode (`begin`).
+    `remaining` is what the last step left of the thresholds, also where it ended its episode.
     """
 
     def __init__(self, venv: VecEnv, constraint: Constraint, observation_space: spaces.Space[Any]) -> None:
         super().__init__(venv, observation_space=observation_space)
         self.constraint = constraint
         self.recorder = Recorder(constraint, venv.num_envs)
+        self.account = Account(constraint, venv.num_envs)
+        self.remaining = self.account.thresholds
         self._raw: Observations = None
         self._actions: NDArray[Any] = np.empty(0)
 
-    @abstractmethod
-    def begin(self, fresh: Flags, observations: Observations) -> None:
-        """Episodes start in these environments, at these of all observations."""
+    def begin(self, fresh: Flags) -> None:
+        """Episodes start in these environments; most remember nothing beyond the account."""
 
     @abstractmethod
     def judge(self, rewards: Array, signals: Array, dones: Flags) -> Outcome:
-        """What a step with these rewards and signals (n,) comes to."""
+        """What a step with these rewards and signals (n,) comes to, before it is charged to the account."""
 
     @abstractmethod
     def shown(self, observations: Observations, rows: Any) -> Observations:
@@ -63,17 +66,19 @@ class Recording(VecEnvWrapper, ABC):
         self.venv.step_async(actions.copy())  # what an environment does to its copy is its business
 
     def step_wait(self) -> VecEnvStepReturn:
-        observations, rewards, dones, infos = self.venv.step_wait()
-        rewards = np.asarray(rewards, dtype=np.float64)
-        finished = np.flatnonzero(dones)
-        following = put(observations, finished.tolist(), [infos[i]["terminal_observation"] for i in finished])
-        step = Step(self._raw, self._actions, following, lambda key: info_column(self.venv, infos, key))
-        signals = self.constraint.signal(step)
+        nowhere = np.zeros(self.num_envs, dtype=bool)
+        observations, rewards, dones, infos, step, signals = receive(
+            self.venv, self.recorder, self._raw, self._actions, nowhere
+        )
         given, stopped = self.judge(rewards, signals, dones)
+        costs = self.constraint.normalise(signals)
+        self.account.charge(costs, costs)
+        self.remaining = self.account.thresholds
+        self.recorder.pay(given)
         ended = dones | stopped
-        self.recorder.step(rewards, given, signals, np.zeros_like(dones))
         self.recorder.end(ended, stopped)
-        describe_ends(infos, ended, stopped, self.recorder, lambda rows: self.shown(take(following, rows), rows))
+        last = step.next_observations
+        describe_ends(infos, ended, stopped, self.recorder, lambda rows: self.shown(take(last, rows), rows))
         cut = stopped & ~dones  # the others have been reset already
         if cut.any():
             observations = reset_some(self.venv, cut, observations)
@@ -84,7 +89,8 @@ class Recording(VecEnvWrapper, ABC):
         self._raw = copied(observations)  # an environment may write its next ones over them
         if fresh.any():
             self.recorder.begin(fresh, observations)
-            self.begin(fresh, observations)
+            self.account.open(fresh, observations)
+            self.begin(fresh)
 
 
 class Recorded(Recording):
@@ -92,9 +98,6 @@ class Recorded(Recording):
 
     def __init__(self, venv: VecEnv, constraint: Constraint) -> None:
         super().__init__(venv, constraint, venv.observation_space)
-
-    def begin(self, fresh: Flags, observations: Observations) -> None:
-        """Nothing is remembered."""
 
     def judge(self, rewards: Array, signals: Array, dones: Flags) -> Outcome:
         return Outcome(rewards, np.zeros_like(dones))

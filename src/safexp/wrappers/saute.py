@@ -56,7 +56,7 @@ class Saute(Recording):
         self.unsafe_reward = unsafe_reward
         self._remaining = np.ones(venv.num_envs)
 
-    def begin(self, fresh: Flags, observations: Observations) -> None:
+    def begin(self, fresh: Flags) -> None:
         self._remaining[fresh] = 1.0
 
     def judge(self, rewards: Array, signals: Array, dones: Flags) -> Outcome:
