@@ -15,7 +15,7 @@ from gymnasium import spaces
 from stable_baselines3 import PPO
 
 from safexp import MASE, Instantaneous
-from safexp.bench import soak
+from safexp.bench import faulty, soak
 from safexp.bench.fuzz import CONFIG
 from safexp.cli import main
 from safexp.quantifiers import sparse_training
@@ -39,14 +39,22 @@ def test_training_goes_on_through_faults_and_nothing_unsafe_is_executed(monkeypa
 
 def test_without_a_shield_the_same_count_is_not_zero():
     rng = np.random.default_rng(0)
-    envs = soak.Faulty(8, rng)
-    agent = MASE(envs, Instantaneous(soak.LIMIT), soak.Doubtful(rng), PPO, OPTIONS, seed=0, shielding=False)
+    envs = faulty.Faulty(8, rng, faulty.FAULTS, rate=0.004)
+    agent = MASE(envs, Instantaneous(faulty.LIMIT), soak.Doubtful(rng), PPO, OPTIONS, seed=0, shielding=False)
     while envs.steps < 1500:
         try:
             agent.learn(256)
-        except (OSError, ValueError):
+        except (OSError, ValueError, KeyError, KeyboardInterrupt):
             continue
     assert envs.unsafe > 0
+
+
+@pytest.mark.parametrize("fault", faulty.FAULTS)
+def test_the_record_agrees_with_a_ledger_inside_the_environment(fault):
+    row = faulty.compare(fault, steps=2000, seed=0)
+    assert row["wrong"] == 0
+    assert row["tried"] >= 2
+    assert row["accepted"] > 10
 
 
 class Sensor(gym.Env):

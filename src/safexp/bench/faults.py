@@ -8,14 +8,16 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from safexp.bench import fuzz, kills
+from safexp.bench import faulty, fuzz, kills
 
 SEED = 1000
 
 
 def measure(inputs: int = 10_000, kill: int = 200) -> list[dict[str, Any]]:
-    """A row for every kind of file and every command that is killed.
+    """A row for every kind of file, every fault of an environment, and every command that is killed.
 
+    For a fault of an environment, `accepted` counts the violations on the record, and `wrong` how far they are from the
+    ledger inside the environment.
     `accepted` files were read (most say something else that is as valid), `refused` ones ended in one of our errors
     with a message, and `wrong` is anything else: another exception, or a claim about a killed run that does not hold.
     """
@@ -29,6 +31,7 @@ def measure(inputs: int = 10_000, kill: int = 200) -> list[dict[str, Any]]:
         with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
             names = pool.submit(fuzz.prepare, folder).result()
             rows = [pool.submit(fuzz.fuzz, folder, name, inputs, SEED).result() for name in names]
+            rows += [pool.submit(faulty.compare, fault, 20 * kill, SEED).result() for fault in faulty.FAULTS]
         rows.append(kills.kill_training(folder, kill, SEED))
         rows.append(kills.kill_sweep(folder, max(kill // 4, 1), SEED))
         rows.append(kills.kill_report(folder, max(kill // 10, 1), SEED))
