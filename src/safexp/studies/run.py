@@ -187,6 +187,7 @@ class EpochWriter(BaseCallback):
         if isinstance(self.agent, MASE):
             line |= coverage_metrics(self.agent.coverage[written.covered :], self.agent.quantifier.delta)
             line |= self.agent.guard.stop.metrics()
+            line |= self.agent.shield.vouched.metrics() if self.agent.shield.vouched else {}
             written.covered = len(self.agent.coverage)
         run_folder.append_episodes(self.folder, recorder.episodes[written.episodes :])
         run_folder.append_metrics(self.folder, line)
