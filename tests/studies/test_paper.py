@@ -10,8 +10,10 @@ import pytest
 
 from safexp.cli import main
 from safexp.studies import folder as run_folder
+from safexp.studies import paper
 from safexp.studies.paper import SafetyGymStudy, summarise
 from safexp.studies.stats import exact_interval, upper_bound
+from safexp.studies.sweep import run_one
 
 
 def test_every_method_meets_every_seed_on_every_task_with_the_same_settings():
@@ -53,6 +55,18 @@ def test_the_command_prints_what_the_episodes_say(tmp_path, capsys):
 
     again = summarise("point", "mase", [tmp_path / "runs" / "point-mase-1000"], 2)
     assert again.deterministic == pytest.approx(row["deterministic"], rel=1e-3)
+
+
+def test_a_longer_study_extends_the_runs_of_a_shorter_one(tmp_path, monkeypatch, reproducible):
+    monkeypatch.setattr(paper, "EPOCH_STEPS", 400)
+
+    def outcome(epochs, out):
+        study = SafetyGymStudy(tasks=("point",), methods=("mase",), seeds=1, epochs=epochs, out=tmp_path / out)
+        return run_one(study.config("point", "mase", 1000))
+
+    parts, _, whole = (outcome(*one) for one in [(2, "parts"), (4, "parts"), (4, "whole")])
+    assert reproducible(parts.folder) == reproducible(whole.folder)
+    assert "1,600 steps, more than the 1,200 asked for" in str(outcome(3, "parts").problem)
 
 
 def test_the_one_sided_bound_is_half_of_a_wider_two_sided_interval():

@@ -72,7 +72,7 @@ class SafetyGymStudy:
         evaluation: episodes without exploration after training.
         workers: how many runs at a time.
         ray: address of a Ray cluster to run them on; "local" starts one here.
-        resume: keep what is finished in the folder, and go on with what was interrupted.
+        resume: keep what is finished in the folder, and go on with what was interrupted or has fewer epochs.
         out: the folder of the run folders, of the report and of its figures.
     """
 
