@@ -27,12 +27,15 @@ from typing import Any, get_type_hints
 from safexp import checkpoint
 from safexp.coverage import Coverage
 from safexp.episodes import Episode
+from safexp.studies.commit import UNKNOWN, current_commit, joined
 from safexp.studies.config import RunConfig
 from safexp.studies.trajectories import Trajectories
 
 CONFIG, METRICS, EPISODES, TIMING = "config.json", "metrics.jsonl", "episodes.csv", "timing.json"
 TRAJECTORIES, ERROR, AGENT, TENSORBOARD = "trajectories.json", "error.txt", "agent.safexp", "tensorboard"
 CHECKPOINT, LOCK = "checkpoint.safexp", ".lock"
+COMMIT = "commit"
+"""The entry of a run's versions that says which commits of safexp made it, where they are known."""
 
 COLUMNS = tuple("return" if name == "true_return" else name for name in Episode._fields)
 """The header of episodes.csv, whose flags are 0 or 1, so that any tool can add them up."""
@@ -136,9 +139,11 @@ def begin(folder: Path, config: RunConfig, command: str) -> None:
     (folder / METRICS).write_text("")
 
 
-def describe(folder: Path, config: RunConfig, command: str) -> None:
-    """Write config.json, in place of the one before."""
-    write_json(folder / CONFIG, {"config": config.to_json(), "versions": versions(), "command": command})
+def describe(folder: Path, config: RunConfig, command: str, commits: str = "") -> None:
+    """Write config.json, in place of the one before, whose `commits` are kept."""
+    known = joined(commits, current_commit())
+    made_with = versions() | ({COMMIT: known} if known not in ("", UNKNOWN) else {})
+    write_json(folder / CONFIG, {"config": config.to_json(), "versions": made_with, "command": command})
 
 
 def versions() -> dict[str, str]:

@@ -27,6 +27,7 @@ from safexp import checkpoint
 from safexp.checkpoint import Arrays, CheckpointError, Document
 from safexp.studies import folder as run_folder
 from safexp.studies import snapshot
+from safexp.studies.commit import UNKNOWN
 from safexp.studies.config import RunConfig
 
 try:
@@ -73,11 +74,11 @@ def prepare(folder: Path, config: RunConfig, command: str) -> Checkpoint | None:
     Raises:
         RunFolderError: where the folder holds another run, or one that other versions of safexp or torch began.
     """
-    longer = False
+    run: run_folder.Run | None = None
     if (folder / run_folder.CONFIG).exists():
         run = run_folder.expect(folder, config)
-        longer = run.config.steps < config.steps
-        then, now = dict(run.versions), run_folder.versions()
+        then = {name: version for name, version in run.versions.items() if name != run_folder.COMMIT}
+        now = run_folder.versions()
         if (folder / run_folder.CHECKPOINT).exists() and then != now:
             names = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
             changed = ", ".join(f"{name} {then.get(name)} → {now.get(name)}" for name in names)
@@ -93,11 +94,12 @@ def prepare(folder: Path, config: RunConfig, command: str) -> Checkpoint | None:
     for half in checkpoint.halves(folder):  # of a process that was killed while it wrote: the lock is ours
         half.unlink()
     point = read(folder) if (folder / run_folder.CHECKPOINT).exists() else None
-    if point is None:
+    if point is None or run is None:
         run_folder.begin(folder, config, command)
     else:
-        if longer:
-            run_folder.describe(folder, config, command)
+        longer = run.config.steps < config.steps
+        commits = run.versions.get(run_folder.COMMIT, UNKNOWN)
+        run_folder.describe(folder, config, command if longer else run.command, commits)
         for name, size in point.sizes.items():
             run_folder.cut(folder / name, size)
     return point
