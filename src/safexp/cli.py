@@ -39,7 +39,8 @@ def train(
 
     Args:
         config: what to run.
-        resume: go on with a run of the same description that was interrupted, from its last checkpoint.
+        resume: go on with a run of the same description that was interrupted, or that finished with fewer steps, from
+            its last checkpoint.
         track: a service that gets the run's numbers, too; TensorBoard always does.
         track_options: arguments of `wandb.init`, or of MLflow `tracking_uri`, `experiment` and `run_name`.
     """

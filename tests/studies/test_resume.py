@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from safexp import checkpoint
 from safexp.checkpoint import CheckpointError
 from safexp.studies import folder as run_folder
 from safexp.studies import resume
 from safexp.studies.config import RunConfig
-from safexp.studies.resume import Checkpoints
 from safexp.studies.run import run
 
 ROLLOUT = {"learner_options": {"n_steps": 32}}
@@ -45,61 +42,32 @@ def checkpoint_every_epoch(monkeypatch):
     monkeypatch.setattr(resume, "SHARE", 1e9)
 
 
-def interrupt_after(monkeypatch, epochs):
-    """Let the next run be interrupted after so many epochs, as by Ctrl-C."""
-    usual = Checkpoints._on_rollout_start
-
-    def stop(self):
-        usual(self)
-        if self.root["agent"].epochs == epochs:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Checkpoints, "_on_rollout_start", stop)
-    return lambda: monkeypatch.setattr(Checkpoints, "_on_rollout_start", usual)
-
-
-def reproducible(folder: Path):
-    """Everything in a folder that the description alone decides."""
-    names = [run_folder.EPISODES, run_folder.METRICS, run_folder.TRAJECTORIES]
-    document, arrays = checkpoint.read(folder / run_folder.AGENT)
-    return (
-        {name: (folder / name).read_bytes() for name in names if (folder / name).exists()},
-        document,
-        {name: part.tobytes() for name, part in arrays.items()},
-    )
-
-
 @pytest.mark.parametrize("name", RUNS)
-def test_an_interrupted_run_ends_as_if_nothing_had_happened(tmp_path, monkeypatch, name):
+def test_an_interrupted_run_ends_as_if_nothing_had_happened(tmp_path, interrupt_after, reproducible, name):
     settings = {**POINT, **RUNS[name]}
     whole = run(RunConfig(**settings, out=tmp_path / "whole"))
     config = RunConfig(**settings, out=tmp_path / "parts")
     for epochs in (1, 2):
-        as_usual = interrupt_after(monkeypatch, epochs)
-        with pytest.raises(KeyboardInterrupt):
+        with interrupt_after(epochs):
             run(config, resume=True)
-        as_usual()
         assert run_folder.read(config.folder).status == "interrupted"
         assert len(run_folder.read(config.folder).metrics) == epochs
         assert (config.folder / run_folder.CHECKPOINT).exists()  # or it starts over, and all this shows nothing
     run(config, resume=True)
     assert reproducible(config.folder) == reproducible(whole)
-    assert not (config.folder / run_folder.CHECKPOINT).exists()
     assert len(run_folder.read(whole).metrics) >= 3
 
 
 @pytest.fixture
-def interrupted(tmp_path, monkeypatch):
+def interrupted(tmp_path, interrupt_after):
     """A run that was interrupted after two epochs."""
     config = RunConfig(**POINT, out=tmp_path / "run")
-    as_usual = interrupt_after(monkeypatch, 2)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupt_after(2):
         run(config)
-    as_usual()
     return config
 
 
-def test_what_was_written_after_the_checkpoint_is_written_again(interrupted, tmp_path):
+def test_what_was_written_after_the_checkpoint_is_written_again(interrupted, reproducible, tmp_path):
     whole = run(RunConfig(**POINT, out=tmp_path / "whole"))
     for name in (run_folder.EPISODES, run_folder.METRICS):
         with (interrupted.folder / name).open("a") as file:
@@ -108,7 +76,7 @@ def test_what_was_written_after_the_checkpoint_is_written_again(interrupted, tmp
     assert reproducible(interrupted.folder) == reproducible(whole)
 
 
-def test_without_a_checkpoint_it_starts_over(interrupted, tmp_path):
+def test_without_a_checkpoint_it_starts_over(interrupted, reproducible, tmp_path):
     whole = run(RunConfig(**POINT, out=tmp_path / "whole"))
     (interrupted.folder / run_folder.CHECKPOINT).unlink()
     run(interrupted, resume=True)

@@ -34,7 +34,7 @@ def test_a_run_leaves_its_folder(finished: Path) -> None:
     assert found.command.startswith("safexp train --learner-options ")
     assert {path.name for path in finished.iterdir()} == {
         *("config.json", "episodes.csv", "metrics.jsonl", "trajectories.json", "timing.json", "agent.safexp"),
-        "tensorboard",
+        *("checkpoint.safexp", "tensorboard"),
     }
 
 

@@ -6,7 +6,7 @@ metrics.jsonl      a line for every epoch, appended after its episodes
 trajectories.json  where robots went in the first and the last episodes, if the task tells; replaced every epoch
 timing.json        how long it took and how it ended; apart, so that the rest is reproducible byte for byte
 error.txt          the traceback of a run that failed
-checkpoint.safexp  everything that is needed to go on, until the run has finished; replaced between epochs
+checkpoint.safexp  everything that is needed to go on, also to more steps than were asked for; replaced between epochs
 agent.safexp       the agent, when the run finished
 tensorboard/       events
 """
@@ -27,12 +27,15 @@ from typing import Any, get_type_hints
 from safexp import checkpoint
 from safexp.coverage import Coverage
 from safexp.episodes import Episode
+from safexp.studies.commit import UNKNOWN, current_commit, joined
 from safexp.studies.config import RunConfig
 from safexp.studies.trajectories import Trajectories
 
 CONFIG, METRICS, EPISODES, TIMING = "config.json", "metrics.jsonl", "episodes.csv", "timing.json"
 TRAJECTORIES, ERROR, AGENT, TENSORBOARD = "trajectories.json", "error.txt", "agent.safexp", "tensorboard"
 CHECKPOINT, LOCK = "checkpoint.safexp", ".lock"
+COMMIT = "commit"
+"""The entry of a run's versions that says which commits of safexp made it, where they are known."""
 
 COLUMNS = tuple("return" if name == "true_return" else name for name in Episode._fields)
 """The header of episodes.csv, whose flags are 0 or 1, so that any tool can add them up."""
@@ -107,24 +110,42 @@ def status(folder: Path) -> str:
         raise RunFolderError(f"{path}: {error}; remove this file to go on with the run.") from error
 
 
-def expect(folder: Path, config: RunConfig) -> None:
-    """Raise where a folder does not hold the run of this settled description."""
-    there, here = read(folder).config.to_json(), config.to_json()
-    if there != here:
-        differs = ", ".join(f"{name} {there[name]!r}, not {here[name]!r}" for name in here if there[name] != here[name])
+def expect(folder: Path, config: RunConfig) -> Run:
+    """The run of a folder, which must be of this settled description, or of one that differs in having fewer steps.
+
+    Raises:
+        RunFolderError: where it is not.
+    """
+    run = read(folder)
+    there, here = run.config.to_json(), config.to_json()
+    differing = [name for name in here if there[name] != here[name]]
+    if differing == ["steps"] and run.config.steps > config.steps:
+        raise RunFolderError(
+            f"run folder {folder} holds a run of {run.config.steps:,} steps, more than the {config.steps:,} asked for: "
+            "ask for as many, or give another folder with --out."
+        )
+    if differing not in ([], ["steps"]):
+        differs = ", ".join(f"{name} {there[name]!r}, not {here[name]!r}" for name in differing)
         raise RunFolderError(
             f"run folder {folder} holds a run of another description ({differs}): remove it, or give another one with "
             "--out."
         )
+    return run
 
 
 def begin(folder: Path, config: RunConfig, command: str) -> None:
     """Write the first files of a settled description's run into its folder, over those of a start that failed."""
     folder.mkdir(parents=True, exist_ok=True)
-    document = {"config": config.to_json(), "versions": versions(), "command": command}
-    write_json(folder / CONFIG, document)
+    describe(folder, config, command)
     (folder / EPISODES).write_text(_row(COLUMNS))
     (folder / METRICS).write_text("")
+
+
+def describe(folder: Path, config: RunConfig, command: str, commits: str = "") -> None:
+    """Write config.json, in place of the one before, whose `commits` are kept."""
+    known = joined(commits, current_commit())
+    made_with = versions() | ({COMMIT: known} if known not in ("", UNKNOWN) else {})
+    write_json(folder / CONFIG, {"config": config.to_json(), "versions": made_with, "command": command})
 
 
 def versions() -> dict[str, str]:

@@ -37,8 +37,8 @@ def run(config: RunConfig, progress_bar: bool = False, resume: bool = False, tra
 
     Whatever is wrong with the description raises before anything is written. A run that fails or is interrupted keeps
     all epochs that it finished, and says in timing.json how it ended. With `resume`, one whose folder is there already
-    goes on from its last checkpoint, and ends as if nothing had happened; one that has finished is left alone.
-    `track` sends its numbers to a tracker, too.
+    goes on from its last checkpoint, and ends as if nothing had happened; one that has finished is left alone, or
+    extended where the description has more steps. `track` sends its numbers to a tracker, too.
 
     Raises:
         ValueError: where the description cannot be built, its folder exists, or another process is working on it.
@@ -50,10 +50,13 @@ def run(config: RunConfig, progress_bar: bool = False, resume: bool = False, tra
     folder = config.folder
     if not resume:
         run_folder.refuse_existing(folder)
-    if run_folder.status(folder) == "finished":
-        run_folder.expect(folder, config)
+    finished = run_folder.status(folder) == "finished"
+    there = run_folder.expect(folder, config) if finished or (folder / run_folder.CONFIG).exists() else None
+    if finished and there and there.config.steps == config.steps:
         return folder
     agent = build(config)
+    if there and there.config.steps < config.steps:
+        resumption.check_extension(there, agent.learner)
     with tracking(track, folder.name, config.to_json()) as trackers:
         folder.mkdir(parents=True, exist_ok=resume)
         with resumption.locked(folder):
@@ -105,8 +108,7 @@ def train(
             logger.close()
         agent.envs.close()
     run_folder.write_json(folder / run_folder.TIMING, clock.read("finished", recorder.steps))
-    for name in (run_folder.CHECKPOINT, run_folder.LOCK):  # nobody who locks it now has anything left to do
-        (folder / name).unlink(missing_ok=True)
+    (folder / run_folder.LOCK).unlink(missing_ok=True)
 
 
 def follow(agent: Agent) -> Follower | None:

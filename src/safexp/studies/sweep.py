@@ -35,8 +35,8 @@ def sweep(
 ) -> list[Outcome]:
     """Run all of these, so many at a time; one that fails does not stop the others.
 
-    A run that has finished is kept, one that was interrupted goes on from its last checkpoint, and one whose worker
-    dies is taken up again. A folder of another description is a problem of that run.
+    A run that has finished is kept, one that was interrupted or has fewer steps goes on from its last checkpoint, and
+    one whose worker dies is taken up again. A folder of another description is a problem of that run.
 
     Args:
         configs: what to run, each in a folder of its own.
