@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -249,9 +249,12 @@ def build_space(document: Document) -> spaces.Space[Any]:
 
 
 def versions() -> Document:
-    """The versions that matter to whoever loads the file later."""
-    names = ("safexp", "gymnasium", "numpy", "stable_baselines3", "sb3_contrib", "torch")
-    return {name: metadata.version(name) for name in names}
+    """The versions that matter to whoever loads the file later, of what is installed: a shield needs no torch."""
+    found = {}
+    for name in ("safexp", "gymnasium", "numpy", "stable_baselines3", "sb3_contrib", "torch"):
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def _plain(value: Any) -> Any:
