@@ -52,7 +52,7 @@ def write(path: Path, document: Document, arrays: Arrays, form: str = FORMAT) ->
 
 def pack(document: Document, arrays: Arrays, form: str = FORMAT) -> bytes:
     """What is in a file: the arrays, and in its header a format, a document and a digest of it all."""
-    text, parts = json.dumps(document), {name: np.ascontiguousarray(part) for name, part in arrays.items()}
+    text, parts = json.dumps(document), {name: np.asarray(part, order="C") for name, part in arrays.items()}
     return bytes(save(parts, {"format": form, "document": text, "digest": digest(form, text, parts)}))
 
 
