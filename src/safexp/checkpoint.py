@@ -22,7 +22,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+from safetensors.numpy import load, save
 
 from safexp import constraints, quantifiers
 from safexp.constraints import AllOf, Constraint
@@ -54,6 +54,11 @@ def pack(document: Document, arrays: Arrays, form: str = FORMAT) -> bytes:
     """What is in a file: the arrays, and in its header a format, a document and a digest of it all."""
     text, parts = json.dumps(document), {name: np.asarray(part, order="C") for name, part in arrays.items()}
     return bytes(save(parts, {"format": form, "document": text, "digest": digest(form, text, parts)}))
+
+
+def through_file(arrays: Arrays) -> Arrays:
+    """The arrays as a file would give them back."""
+    return {name: np.array(part) for name, part in load(pack({}, arrays)).items()}
 
 
 def read(path: Path, form: str = FORMAT) -> tuple[Document, Arrays]:

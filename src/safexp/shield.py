@@ -28,6 +28,7 @@ from safexp.encoding import check_action_space, encode_actions, encode_observati
 from safexp.logs import Log, encode_log, read_log
 from safexp.quantifiers.base import Quantifier
 from safexp.quantifiers.each import Each
+from safexp.quantifiers.foreign import restoring
 from safexp.signals import Array, Observations, as_batch, batch_size
 
 LEARNED = "quantifier."
@@ -181,7 +182,8 @@ class Shield:
     def restore(self, arrays: checkpoint.Arrays) -> None:
         """Take back what the quantifier of a described shield had learned."""
         learned = {name[len(LEARNED) :]: part for name, part in arrays.items() if name.startswith(LEARNED)}
-        self.quantifier.restore(learned)
+        with restoring(self.quantifier):
+            self.quantifier.restore(learned)
 
     def describe(self) -> tuple[checkpoint.Document, checkpoint.Arrays]:
         """The shield as JSON, and what its quantifier learned as arrays."""
