@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import time
 from pathlib import Path
 
 import numpy as np
@@ -209,3 +210,23 @@ def test_time_is_added_up(interrupted):
     assert timing["seconds"] > point.seconds
     assert timing["steps"] == POINT["steps"]
     assert np.isfinite(timing["steps_per_second"])
+
+
+def test_steps_per_second_count_neither_the_steps_of_before_nor_the_time_between(interrupted, monkeypatch):
+    class Service:
+        def __init__(self):
+            self.speeds = []
+
+        def log(self, values, step):
+            self.speeds += [values["time/fps"]] if "time/fps" in values else []
+
+        def finish(self, succeeded):
+            pass
+
+    service, now = Service(), time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: now() + 3_600_000_000_000)  # resumed an hour later
+    began = time.perf_counter()
+    run(interrupted, resume=True, track=lambda name, settings: service)
+    steps = POINT["steps"] - 2 * POINT["num_envs"] * POINT["learner_options"]["n_steps"]
+    assert service.speeds
+    assert service.speeds[-1] >= int(steps / (time.perf_counter() - began)) > 0

@@ -158,7 +158,8 @@ class Checkpoints(BaseCallback):
         """
         try:
             snapshot.restore(self.root, point.state, point.arrays)
-            recorder = self.root["agent"].envs.recorder
+            learner, recorder = self.root["agent"].learner, self.root["agent"].envs.recorder
+            learner._num_timesteps_at_start, learner.start_time = learner.num_timesteps, time.time_ns()  # for time/fps
             recorder.episodes[:] = run_folder.read_episodes(self.folder / run_folder.EPISODES)
         except CheckpointError:
             raise
