@@ -155,12 +155,22 @@ def test_the_command_prints_writes_and_ends_with_the_verdict(trained, tmp_path, 
     assert "40 of 40 episodes, 0 violations" in printed.err
     assert "How often does it violate?" in (tmp_path / "audit.html").read_text()
     assert main(["audit", *words]) == 1, "40 episodes cannot show a risk of 1 %"
-    capsys.readouterr()
+    assert capsys.readouterr().out.splitlines()[-1] == "page: audit-2.html"
+    assert "at most 10 %" in (tmp_path / "audit.html").read_text()
+    assert "at most 1 %" in (tmp_path / "audit-2.html").read_text()
     assert main(["audit", *words, "--no-shield", "--json", "--out", "bare.html"]) == 1
-    document = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    document = json.loads(printed.out)
+    assert printed.err.splitlines()[-1] == "page: bare.html"
     assert document["shielded"] is document["passed"] is False
     assert document["risk"]["violations"] > 0
     assert "0 violations" not in (tmp_path / "bare.html").read_text()
+    before = (tmp_path / "bare.html").read_bytes()
+    assert main(["audit", *words, "--out", "bare.html"]) == 2
+    printed = capsys.readouterr().err
+    assert "bare.html exists already" in printed
+    assert "episodes" not in printed, "nothing was played in vain"
+    assert (tmp_path / "bare.html").read_bytes() == before
     worst = document["worst"][0]
     assert main(["audit", *words, "--no-shield", "--json", "--replay", str(worst["seed"])]) == 0
     (again,) = json.loads(capsys.readouterr().out)

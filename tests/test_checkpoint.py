@@ -83,6 +83,17 @@ def test_documents_and_arrays_come_back(saved):
     assert arrays["empty"].shape == (0, 2)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (0,), (2, 0, 3), (2, 3)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, bool])
+def test_shapes_and_types_come_back(tmp_path, shape, dtype):
+    given = np.arange(np.prod(shape, dtype=int), dtype=np.int64).reshape(shape).astype(dtype)
+    checkpoint.write(tmp_path / "a", {}, {"x": given, "turned": given.T})
+    _, found = checkpoint.read(tmp_path / "a")
+    for name, part in {"x": given, "turned": given.T}.items():
+        assert (found[name].shape, found[name].dtype) == (part.shape, part.dtype)
+        np.testing.assert_array_equal(found[name], part)
+
+
 def test_truncated_and_flipped_files_are_refused_or_read_as_they_are(saved):
     content = saved.read_bytes()
     rng = np.random.default_rng(0)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -141,6 +142,36 @@ print(policy.act(np.zeros(2)).outcome, *sorted({{"torch", "stable_baselines3", "
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() in (["stop"], ["replacement"], ["proposal"])
+
+
+@pytest.fixture(scope="module")
+def without_learners(tmp_path_factory):
+    """A folder with every installed package but torch and Stable-Baselines3, as if they had never been installed."""
+    folder = tmp_path_factory.mktemp("site-packages")
+    (folder / "safexp").symlink_to(Path(checkpoint.__file__).parent)
+    for path in Path(np.__file__).parent.parent.iterdir():
+        if path.name != "safexp" and not path.name.startswith(("torch", "stable_baselines3", "sb3_contrib")):
+            (folder / path.name).symlink_to(path)
+    return folder
+
+
+def test_a_shield_is_fitted_and_saved_where_torch_and_stable_baselines_are_not_installed(without_learners, tmp_path):
+    program = f"""
+import importlib.util
+import numpy as np
+import safexp
+from gymnasium import spaces
+assert not any(map(importlib.util.find_spec, ("torch", "stable_baselines3", "sb3_contrib")))
+shield = safexp.Shield(safexp.ExactGP(1.0), spaces.Box(-1.0, 1.0, (2,)), spaces.Box(-1.0, 1.0, (2,)))
+shield.fit(safexp.Log(np.zeros((3, 2)), np.eye(3, 2), np.zeros(3)))
+shield.save({str(tmp_path / "shield.safexp")!r})
+"""
+    here = {"PYTHONPATH": str(without_learners), "PATH": ""}
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, env=here)
+    assert done.returncode == 0, done.stderr
+    document, _ = checkpoint.read(tmp_path / "shield.safexp")
+    assert document["versions"].keys() == {"safexp", "gymnasium", "numpy"}
+    assert Shield.load(tmp_path / "shield.safexp").quantifier.size == 3
 
 
 def test_an_agent_keeps_its_braking_in_its_file(tmp_path):

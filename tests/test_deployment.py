@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import threading
 import time
 
@@ -11,6 +12,7 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
+import safexp
 from safexp import (
     AllOf,
     Budget,
@@ -23,6 +25,7 @@ from safexp import (
     ShieldedPolicy,
     StateVisits,
     Unknown,
+    deployment,
 )
 from safexp.constraints import TOLERANCE
 
@@ -67,6 +70,25 @@ class Model:
     def predict(self, observation, deterministic=False):
         assert deterministic
         return observation.astype(np.float32), None
+
+
+def test_the_modules_own_example_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Shield(Unknown(), STATES, SQUARE).save("agent.safexp")
+    executed = []
+
+    class Running:
+        def __bool__(self):
+            return len(executed) < 5
+
+    def plant(action):
+        executed.append(action)
+        return HERE, 0.0
+
+    example = textwrap.dedent("\n".join(line for line in deployment.__doc__.splitlines() if line.startswith("    ")))
+    names = {"controller": lambda observation: WILD, "brake": BRAKE, "observation": HERE, "running": Running()}
+    exec(example, {**vars(safexp), **names, "plant": plant})
+    np.testing.assert_array_equal(executed, [WILD] * 5)
 
 
 def test_a_model_predicts():

@@ -180,7 +180,7 @@ def test_one_quantifier_is_shared_out_among_several_costs():
     assert all(part.size > 0 for part in agent.quantifier.parts)
 
 
-def test_the_quantifier_learns_at_the_end_of_an_epoch_and_stops_are_rewritten():
+def test_the_quantifier_learns_at_the_end_of_an_epoch():
     def hill(actions):
         """A cost of norm 1 in the quantifier's own space of functions."""
         return np.exp(-0.5 * ((actions[:, 0].astype(float) - 1.0) / 0.7) ** 2)
@@ -195,6 +195,42 @@ def test_the_quantifier_learns_at_the_end_of_an_epoch_and_stops_are_rewritten():
     assert gp.size > kept
     assert not any(episode.violated for episode in agent.episodes)
     assert max(episode.max_step_cost for episode in agent.episodes) > 0.5
+
+
+class Sharpening(safexp.Known):
+    """Certifies nothing beyond 0.5 until its first update, and then nothing beyond 1.0, with a narrower width."""
+
+    edge = 0.5
+
+    def __init__(self):
+        super().__init__(lambda states, actions: np.where(states[:, 0] > self.edge, 1.0, 0.0), width=0.5)
+
+    def update(self, data):
+        self.edge, self.width = 1.0, 0.125
+
+
+@pytest.mark.parametrize("rewriting", [True, False])
+def test_stored_stops_are_rewritten_at_the_end_of_an_epoch_unless_that_is_switched_off(rewriting):
+    agent = safexp.MASE(
+        *(Line(), safexp.Instantaneous(0.5, cost=lambda observations, actions, following: np.zeros(len(following)))),
+        *(Sharpening(), SAC, REPLAY | {"learning_starts": 1000}, safexp.Penalty(1.0, largest=100.0)),
+        seed=0,
+        rewriting=rewriting,
+    )
+    agent.learn(100)  # one epoch, whose stops were all paid 1 / 0.5 when they happened
+    buffer = agent.learner.replay_buffer
+    stopped = buffer.history.stopped[:100, 0]
+    rewards, dones, places = (
+        part[:100, 0][stopped] for part in (buffer.rewards, buffer.dones, buffer.next_observations)
+    )
+    held = places[:, 0] > 1.0
+    assert 0 < held.sum() < len(held)
+    if rewriting:
+        np.testing.assert_array_equal(rewards, np.where(held, -8.0, 1.0))
+        np.testing.assert_array_equal(dones, held)
+    else:
+        assert set(rewards) == {-2.0}
+        assert set(dones) == {1.0}
 
 
 def test_a_cold_start_fails_before_any_work():

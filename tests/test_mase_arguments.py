@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from stable_baselines3 import PPO
 
+import safexp
 from conftest import Line
 from safexp import MASE, AllOf, Budget, Instantaneous, Known, Unknown
 
@@ -23,6 +24,16 @@ from safexp import MASE, AllOf, Budget, Instantaneous, Known, Unknown
 def test_arguments_of_the_wrong_kind_are_named(options, error, message):
     with pytest.raises(error, match=message):
         MASE(Line(), Budget(3.0), Unknown(), PPO, **options)
+
+
+@pytest.mark.parametrize("name", ["constraint", "quantifier", "penalty", "stop"])
+def test_what_an_argument_should_be_can_be_imported_by_the_name_in_the_message(name):
+    arguments = {"constraint": Budget(3.0), "quantifier": Unknown(), "learner": PPO, name: 0}
+    with pytest.raises(TypeError, match="is not a safexp") as raised:
+        MASE(Line(), **arguments)
+    wanted = str(raised.value).rpartition("safexp.")[2].rstrip(".")
+    assert wanted in safexp.__all__
+    assert isinstance(getattr(safexp, wanted), type)
 
 
 def test_the_class_of_an_environment_is_no_environment():

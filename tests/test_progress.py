@@ -1,8 +1,10 @@
 import io
+import time
 
 import numpy as np
 from rich.console import Console
 from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
 
 from safexp import MASE, AllOf, Budget, Instantaneous, Known, Margin, Schedule, Unknown
 from safexp.progress import ProgressBar, snapshot, sparkline
@@ -53,6 +55,31 @@ def test_before_an_episode_has_ended_there_is_little_to_say() -> None:
     output = io.StringIO()
     learn_watched(Console(file=output, highlight=False), steps=1)
     assert "steps" in output.getvalue()
+
+
+class PutBack(BaseCallback):
+    """Lets a run stand where its checkpoint says, when it begins to collect, as a resumed one does."""
+
+    def _on_rollout_start(self) -> None:
+        if self.model.num_timesteps < 10_000_000:
+            self.model.num_timesteps += 10_000_000
+
+    def _on_step(self) -> bool:
+        return True
+
+
+def test_the_speed_of_a_resumed_run_is_that_of_its_own_steps() -> None:
+    output = io.StringIO()
+    options = {"n_steps": 64, "batch_size": 64, "n_epochs": 1}
+    agent = MASE(PlanarRobotVector(4), Budget(1.0), Unknown(), PPO, options, seed=0)
+    began = time.perf_counter()
+    with ProgressBar(10_000_256, agent.guard.recorder, console=Console(file=output, highlight=False)) as bar:
+        agent.learn(256, [PutBack(), bar])
+    slowest = 256 / (time.perf_counter() - began)
+    last = output.getvalue().splitlines()[-1]
+    assert last.startswith("10,000,256 / 10,000,256 steps  ")
+    speed = float(last.split()[-2].replace(",", ""))
+    assert slowest - 1 <= speed < 1_000_000
 
 
 def test_a_terminal_gets_a_panel_and_its_cursor_back() -> None:

@@ -31,7 +31,7 @@ from safexp.quantifiers import (
     Unknown,
 )
 from safexp.shield import Shield
-from safexp.stops import Fallback, Reset
+from safexp.stops import Fallback, Reset, Stop
 
 if TYPE_CHECKING:
     from safexp.learned_reset import LearnedReset
@@ -74,6 +74,7 @@ __all__ = [
     "ShieldedPolicy",
     "SparseGP",
     "StateVisits",
+    "Stop",
     "TRPOLagrangian",
     "Unknown",
     "read_log",

@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+from safetensors.numpy import load, save
 
 from safexp import constraints, quantifiers
 from safexp.constraints import AllOf, Constraint
@@ -52,8 +52,13 @@ def write(path: Path, document: Document, arrays: Arrays, form: str = FORMAT) ->
 
 def pack(document: Document, arrays: Arrays, form: str = FORMAT) -> bytes:
     """What is in a file: the arrays, and in its header a format, a document and a digest of it all."""
-    text, parts = json.dumps(document), {name: np.ascontiguousarray(part) for name, part in arrays.items()}
+    text, parts = json.dumps(document), {name: np.asarray(part, order="C") for name, part in arrays.items()}
     return bytes(save(parts, {"format": form, "document": text, "digest": digest(form, text, parts)}))
+
+
+def through_file(arrays: Arrays) -> Arrays:
+    """The arrays as a file would give them back."""
+    return {name: np.array(part) for name, part in load(pack({}, arrays)).items()}
 
 
 def read(path: Path, form: str = FORMAT) -> tuple[Document, Arrays]:
@@ -249,9 +254,12 @@ def build_space(document: Document) -> spaces.Space[Any]:
 
 
 def versions() -> Document:
-    """The versions that matter to whoever loads the file later."""
-    names = ("safexp", "gymnasium", "numpy", "stable_baselines3", "sb3_contrib", "torch")
-    return {name: metadata.version(name) for name in names}
+    """The versions that matter to whoever loads the file later, of what is installed: a shield needs no torch."""
+    found = {}
+    for name in ("safexp", "gymnasium", "numpy", "stable_baselines3", "sb3_contrib", "torch"):
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -273,7 +273,7 @@ def audit(
     shield: bool = True,
     max_risk: float = 0.01,
     replay: MaybeInt = None,
-    out: Path = Path("audit.html"),
+    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
     json: bool = False,
 ) -> int:
     """Play episodes of a trained agent, and bound how often one violates the constraint.
@@ -289,23 +289,23 @@ def audit(
         shield: --no-shield executes every proposal of the same policy.
         max_risk: the risk that is allowed.
         replay: play the episode of this seed again, and nothing else.
-        out: the HTML page to write.
+        out: the HTML page to write, which must not exist; by default audit.html, or else audit-2.html, and so on.
         json: print JSON instead of text.
     """
     look_here()
     from safexp import audit as auditing
-    from safexp.report.audit import print_audit, print_replay, write_audit
+    from safexp.report.audit import free_page, print_audit, print_replay, write_audit
 
     if replay is not None:
         print_replay(auditing.replay(checkpoint, replay, task, task_options, shield), json)
         return 0
+    page = free_page(out)  # before hours of episodes
     found = auditing.audit(
         checkpoint, episodes, seed, task, task_options, shield, max_risk, lambda line: print(line, file=sys.stderr)
     )
-    write_audit(out, found)
+    write_audit(page, found)
     print_audit(found, json)
-    if not json:
-        print(f"page: {out}")
+    print(f"page: {page}", file=sys.stderr if json else sys.stdout)
     return 0 if found.passed else 1
 
 

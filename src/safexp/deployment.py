@@ -3,8 +3,8 @@
 policy = ShieldedPolicy(controller, Shield.load("agent.safexp"), Budget(20), fallback=brake, deadline=0.005)
 policy.reset(observation)
 while running:
-observation, cost = plant(policy.act(observation).action)
-policy.observe(cost)
+    observation, cost = plant(policy.act(observation).action)
+    policy.observe(cost)
 """
 
 from __future__ import annotations

@@ -56,6 +56,7 @@ from safexp.logs import Log, read_log, signals_of
 from safexp.penalty import Penalty
 from safexp.progress import ProgressBar
 from safexp.quantifiers import Each, Quantifier
+from safexp.quantifiers.foreign import check_round_trip
 from safexp.replay import Rewriting
 from safexp.shield import Decision, Shield
 from safexp.signals import Array, Observations, as_batch
@@ -154,6 +155,7 @@ class MASE:
             seed_data = read_log(seed_data)
         if seed_data is not None:
             shield.fit(seed_data._replace(costs=constraint.normalise(signals_of(seed_data, constraint))))
+        check_round_trip(quantifier)
         self.guard = Guard(venv, constraint, shield, penalty, shielding, show_threshold, stop)
         self.epoch_steps = epoch_steps
         self.epochs = self.epoch_began = 0

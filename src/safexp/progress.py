@@ -82,7 +82,8 @@ class ProgressBar(BaseCallback):
         self._pause = 0.1 if self._live else 5.0
         self._returns: list[float] = []
         self._started = self._shown = 0.0
-        self._first_step = 0
+        self._first_step = self._before = 0
+        self._rolling = False
 
     def __enter__(self) -> Self:
         return self
@@ -94,12 +95,17 @@ class ProgressBar(BaseCallback):
 
     def _on_training_start(self) -> None:
         self._started = self._shown = time.perf_counter()
-        self._first_step = self.model.num_timesteps
+        self._first_step = self._before = self.model.num_timesteps
+        self._rolling = False
         if self._live:
             self._live.start()
         elif self.title:
             self.console.print(escape(self.title), soft_wrap=True)
         self._show()
+
+    def _on_rollout_start(self) -> None:
+        if not self._rolling:  # a resumed run's checkpoint has been put back: its steps took no time here
+            self._rolling, self._started, self._before = True, time.perf_counter(), self.model.num_timesteps
 
     def _on_rollout_end(self) -> None:
         if (now := snapshot(self.recorder)) is not None:
@@ -116,7 +122,7 @@ class ProgressBar(BaseCallback):
     def _show(self) -> None:
         self._shown = time.perf_counter()
         done = self.model.num_timesteps - self._first_step
-        speed = done / max(self._shown - self._started, 1e-9)
+        speed = (self.model.num_timesteps - self._before) / max(self._shown - self._started, 1e-9)
         now = snapshot(self.recorder)
         if self._live:
             self._live.update(self._panel(done, speed, now), refresh=True)

@@ -28,6 +28,7 @@ from safexp.encoding import check_action_space, encode_actions, encode_observati
 from safexp.logs import Log, encode_log, read_log
 from safexp.quantifiers.base import Quantifier
 from safexp.quantifiers.each import Each
+from safexp.quantifiers.foreign import restoring
 from safexp.signals import Array, Observations, as_batch, batch_size
 from safexp.vouched import Vouched
 
@@ -181,7 +182,8 @@ class Shield:
 
     def restore(self, arrays: checkpoint.Arrays) -> None:
         """Take back what a described shield had learned: its quantifier, and what became of the safe action."""
-        self.quantifier.restore(_named(arrays, LEARNED))
+        with restoring(self.quantifier):
+            self.quantifier.restore(_named(arrays, LEARNED))
         if self.vouched is not None:
             self.vouched.restore(_named(arrays, VOUCHED))
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import time
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -33,13 +35,40 @@ RUNS = {
     "exact": {"task": "safexp/PlanarRobot-v0", "quantifier": "exact-gp", "limit": 2.0},
     "deep": {"quantifier": "deep-gp", "quantifier_options": {"num_inducing": 8, "first_steps": 5}, "steps": 384},
     "features": {"quantifier": "features", "quantifier_options": {"num_features": 16}, "steps": 384},
+    "seeds that spawn": {"task": "Spawning-v0", "learner": "PPO", "learner_options": {"n_steps": 32, "batch_size": 64}},
     "robot of Gymnasium": {"task": "safexp/HalfCheetahVelocity-v0", "limit": 50.0, "steps": 384},
 }
+
+
+class Spawning(gym.Env):
+    """Each episode has a generator of its own, spawned from the environment's seed."""
+
+    observation_space = gym.spaces.Box(-9.0, 9.0, (1,))
+    action_space = gym.spaces.Box(-1.0, 1.0, (1,))
+
+    def __init__(self):
+        self.seeds = np.random.SeedSequence(7)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.seeds = np.random.SeedSequence(seed)
+        self.random = np.random.Generator(np.random.Philox(self.seeds.spawn(1)[0]))
+        self.left = 10
+        return self.observe(), {}
+
+    def step(self, action):
+        self.left -= 1
+        return self.observe(), self.random.random(), False, self.left == 0, {"cost": self.random.random() / 4}
+
+    def observe(self):
+        return self.random.normal(size=1).astype(np.float32).clip(-9.0, 9.0)
 
 
 @pytest.fixture(autouse=True)
 def checkpoint_every_epoch(monkeypatch):
     monkeypatch.setattr(resume, "SHARE", 1e9)
+    monkeypatch.setitem(gym.registry, "Spawning-v0", gym.envs.registration.EnvSpec("Spawning-v0", Spawning))
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -177,3 +206,23 @@ def test_time_is_added_up(interrupted):
     assert timing["seconds"] > point.seconds
     assert timing["steps"] == POINT["steps"]
     assert np.isfinite(timing["steps_per_second"])
+
+
+def test_steps_per_second_count_neither_the_steps_of_before_nor_the_time_between(interrupted, monkeypatch):
+    class Service:
+        def __init__(self):
+            self.speeds = []
+
+        def log(self, values, step):
+            self.speeds += [values["time/fps"]] if "time/fps" in values else []
+
+        def finish(self, succeeded):
+            pass
+
+    service, now = Service(), time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: now() + 3_600_000_000_000)  # resumed an hour later
+    began = time.perf_counter()
+    run(interrupted, resume=True, track=lambda name, settings: service)
+    steps = POINT["steps"] - 2 * POINT["num_envs"] * POINT["learner_options"]["n_steps"]
+    assert service.speeds
+    assert service.speeds[-1] >= int(steps / (time.perf_counter() - began)) > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections import OrderedDict, deque
 from pathlib import Path
@@ -83,6 +84,48 @@ def test_generators_go_on():
     assert fresh.b.random() == live.b.random()
     assert th.equal(th.rand(3, generator=fresh.c), th.rand(3, generator=live.c))
     assert fresh.d.normal() == live.d.normal()
+
+
+@pytest.mark.parametrize("name", ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"])
+def test_every_generator_goes_on_and_so_does_what_it_spawns(name):
+    def built(seed):
+        bits = getattr(np.random, name)(seed)
+        return holder(generator=np.random.Generator(bits), bits=bits)
+
+    live = built(1)
+    live.generator.normal(size=5), live.generator.spawn(2)
+    for fresh in (built(1), built(8), holder(generator=None, bits=None)):
+        carried(live, fresh)
+        assert fresh.generator.bit_generator is fresh.bits, "what was shared stays shared"
+        expected = copy.deepcopy(live.generator)
+        assert fresh.generator.normal() == expected.normal()
+        assert [one.normal() for one in fresh.generator.spawn(2)] == [one.normal() for one in expected.spawn(2)]
+
+
+@pytest.mark.parametrize("entropy", [5, 2**100, [1, 2, 3], np.array([4, 5], dtype=np.uint32), None])
+def test_a_seed_goes_on_spawning(entropy):
+    seed = np.random.SeedSequence(entropy, spawn_key=(3,), pool_size=8)
+    live = holder(seed=seed, generator=np.random.default_rng(seed))
+    live.seed.spawn(2)
+    fresh = carried(live, holder(seed=np.random.SeedSequence(9), generator=np.random.default_rng(9)))
+    assert fresh.generator.bit_generator.seed_seq is fresh.seed
+    assert (fresh.seed.spawn_key, fresh.seed.pool_size, fresh.seed.n_children_spawned) == ((3,), 8, 2)
+    expected, found = (one.seed.spawn(1)[0].generate_state(4) for one in (live, fresh))
+    np.testing.assert_array_equal(found, expected)
+    assert fresh.generator.spawn(1)[0].normal() == live.generator.spawn(1)[0].normal()
+
+
+def test_randomness_of_the_system_has_no_state():
+    system = random.SystemRandom()
+    assert carried(holder(a=random.SystemRandom()), holder(a=system)).a is system
+
+
+def test_a_seed_in_a_file_cannot_ask_for_memory():
+    document, arrays = snapshot.take(holder(a=np.random.SeedSequence(1)))
+    state = document["state"]["a"]["state"]
+    state["items"] = [[key, 10**9 if key == "pool_size" else value] for key, value in state["items"]]
+    with pytest.raises(CheckpointError, match=r"pool size=1000000000; expected a whole number of at most"):
+        snapshot.restore(holder(a=None), document, arrays)
 
 
 def test_networks_and_optimisers_go_on():

@@ -36,6 +36,20 @@ class Tick(NamedTuple):
     text: str
 
 
+def free_page(wanted: Path | None) -> Path:
+    """A path that no other audit page has: the wanted one, or the first free one of audit.html, audit-2.html and so on.
+
+    Raises:
+        ValueError: where the wanted one is taken.
+    """
+    if wanted is None:
+        numbered = (Path(f"audit-{number}.html") for number in itertools.count(2))
+        return next(path for path in itertools.chain([Path("audit.html")], numbered) if not path.exists())
+    if wanted.exists():
+        raise ValueError(f"{wanted} exists already, maybe as another audit's page: remove it, or give another --out.")
+    return wanted
+
+
 def write_audit(path: Path, found: Audit) -> None:
     """Write the page."""
     write_bytes(path, render(found).encode())

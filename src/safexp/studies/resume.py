@@ -214,6 +214,7 @@ class Checkpoints(BaseCallback):
         try:
             snapshot.restore(self.root, point.state, point.arrays)
             learner._total_timesteps = total  # which an extended run has more of
+            learner._num_timesteps_at_start, learner.start_time = learner.num_timesteps, time.time_ns()  # for time/fps
             recorder = self.root["agent"].envs.recorder
             recorder.episodes[:] = run_folder.read_episodes(self.folder / run_folder.EPISODES)
         except CheckpointError:

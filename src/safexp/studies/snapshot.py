@@ -35,18 +35,25 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnvWrapper
 
-from safexp.checkpoint import Arrays, CheckpointError, Document
+from safexp.checkpoint import Arrays, CheckpointError, Document, count
 
 PLAIN = (type(None), bool, int, float, str)
 AS_BUILT = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType, types.MappingProxyType),
     *(functools.partial, type, enum.Enum, weakref.ReferenceType, io.IOBase, logging.Logger, Logger, BaseCallback),
     *(np.dtype, np.ufunc, th.device, th.dtype, th.Size, th.distributions.Distribution, mujoco.MjModel, Batch),
+    random.SystemRandom,
 )
 """What a snapshot passes over: it is the same in whatever was built from the same description, or worth nothing."""
 
 SHARED = {"random": random._inst, "numpy": np.random.mtrand._rand, "torch": th.default_generator}
 """The generators that all code shares."""
+
+BIT_GENERATORS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
+}
+"""Those that a file may name."""
 
 NOTHING: Any = object()
 """Stands for a template that is not there."""
@@ -72,7 +79,6 @@ def _restore_mujoco(data: Any, state: NDArray[np.float64]) -> None:
 
 
 HIDDEN = (
-    Kept(np.random.Generator, lambda g: g.bit_generator.state, lambda g, s: setattr(g.bit_generator, "state", s)),
     Kept(np.random.RandomState, lambda g: g.get_state(legacy=False), lambda g, s: g.set_state(s)),
     Kept(random.Random, lambda g: g.getstate(), lambda g, s: g.setstate(s)),
     Kept(th.Generator, lambda g: g.get_state(), lambda g, s: g.set_state(s)),
@@ -124,6 +130,12 @@ class _Taker:
             if isinstance(value, kept.kind):
                 return {"is": "hidden", "state": self.take(kept.read(value), path)}
         match value:
+            case np.random.SeedSequence():
+                return {"is": "seed", "state": self.take(value.state, path)}
+            case np.random.BitGenerator():
+                return {"is": "bits", "state": self.take(value.state, path), "seed": self.take(value.seed_seq, path)}
+            case np.random.Generator():
+                return {"is": "generator", "bits": self.take(value.bit_generator, path)}
             case bytes():
                 return {"is": "bytes", "text": base64.b64encode(value).decode()}
             case Path():
@@ -207,6 +219,13 @@ class _Restorer:
                 return slice(*self._items(document, [], path))
             case "hidden":
                 return self._hidden(document, template, path)
+            case "seed":
+                return _new_seed(self.put(document["state"], NOTHING, path), path)
+            case "bits":
+                return self._bits(document, template, path)
+            case "generator":
+                bits = self.put(document["bits"], getattr(template, "bit_generator", NOTHING), path)
+                return template if getattr(template, "bit_generator", None) is bits else np.random.Generator(bits)
             case "list" | "deque":
                 return self._sequence(document, template, path)
             case "tuple" | "set" | "frozenset":
@@ -240,13 +259,24 @@ class _Restorer:
 
     def _hidden(self, document: Document, template: Any, path: str) -> Any:
         state = self.put(document["state"], NOTHING, path)
-        if template is NOTHING or template is None:
-            template = _new_generator(state, path)
         for kept in HIDDEN:
             if isinstance(template, kept.kind):
                 kept.write(template, state)
                 return template
+        if template is NOTHING or template is None:
+            raise CheckpointError(f"{path} held a thing that is not there in what was built now.")
         raise CheckpointError(f"{path} is a {type(template).__name__} here, and was another thing in the file.")
+
+    def _bits(self, document: Document, template: Any, path: str) -> np.random.BitGenerator:
+        """Where a bit generator stands, and the seed that it spawns others from."""
+        state = self.put(document["state"], NOTHING, path)
+        seed = self.put(document["seed"], getattr(template, "seed_seq", NOTHING), path)
+        kind = BIT_GENERATORS.get(state["bit_generator"])
+        if kind is None:
+            raise CheckpointError(f"{path} held a {state['bit_generator']!r}, which is none of numpy's bit generators.")
+        bits = template if type(template) is kind else kind()
+        bits.__setstate__((state, seed))
+        return bits
 
     def _sequence(self, document: Document, template: Any, path: str) -> Any:
         alike = isinstance(template, deque if document["is"] == "deque" else list)
@@ -351,10 +381,7 @@ def _own(name: str, path: str) -> type[Any]:
     return found
 
 
-def _new_generator(state: Any, path: str) -> np.random.Generator:
-    """A generator for a state of numpy's, where none was built."""
-    kinds = {kind.__name__: kind for kind in (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937)}
-    name = state.get("bit_generator") if isinstance(state, dict) else None
-    if name not in kinds:
-        raise CheckpointError(f"{path} held a thing that is not there in what was built now.")
-    return np.random.Generator(kinds[name]())
+def _new_seed(state: Any, path: str) -> np.random.SeedSequence:
+    """A seed that has spawned as many others as the one in the file."""
+    count(state["pool_size"], f"{path}'s pool size")  # memory follows from it
+    return np.random.SeedSequence(**state)
