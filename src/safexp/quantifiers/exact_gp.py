@@ -150,7 +150,6 @@ class ExactGP(Quantifier):
         self._points[:n] = state["points"]
         self._costs[:n] = state["costs"]
         self._inverse_factor[:n, :n] = state["inverse_factor"]
-        self._log_det = -2 * float(np.log(np.diagonal(state["inverse_factor"])).sum())
         self._reweigh()
 
     def with_delta(self, delta: float) -> Self:
@@ -187,12 +186,13 @@ class ExactGP(Quantifier):
         self._inverse_factor[n, n] = 1.0 / diagonal
         self._points[n] = point
         self._costs[n] = cost
-        self._log_det += 2 * math.log(diagonal)
         self._size = n + 1
         return diagonal
 
     def _reweigh(self) -> None:
+        """What follows from the kept points, the same to the bit whether they were learned or loaded."""
         factor = self._inverse_factor[: self.size, : self.size]
+        self._log_det = -2 * float(np.log(np.diagonal(factor)).sum())
         self._weights = factor.T @ (factor @ (self._costs[: self.size] - self.prior_mean))
 
     def _forget(self, dimension: int) -> None:
