@@ -51,6 +51,7 @@ RENAMED = {
 SIDES = {"left": "right", "right": "left"}
 SPOKEN = ("log", "logging", "warnings")
 UNREAD_KEYWORDS = ("strict", "stacklevel")
+DEFAULT = "default"
 UNMUTATED_FUNCTIONS = ("__repr__", "__str__")
 
 
@@ -108,7 +109,7 @@ class _Finder:
                 if node.name not in UNMUTATED_FUNCTIONS:
                     inner = f"{function}.{node.name}".lstrip(".")
                     for default in [*node.args.defaults, *filter(None, node.args.kw_defaults)]:
-                        yield from self._expression(default, inner)
+                        yield from (mutation._replace(kind=DEFAULT) for mutation in self._expression(default, inner))
                     yield from self._statements(node.body, inner)
             case ast.ClassDef():
                 yield from self._statements(node.body, f"{function}.{node.name}".lstrip("."))

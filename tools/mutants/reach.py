@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from mutants.mutations import Mutation, function_body
+from mutants.mutations import DEFAULT, Mutation, function_body
 
 FIRST_STAGE = 20
 """How many tests are tried before all others are even imported."""
@@ -90,11 +90,12 @@ class Reach:
             self._build()
             assert self._index is not None
         name = Path(file).name
-        exact = self._index.get(f"{name}:{mutation.function}:{mutation.line_text}", set())
-        function = self._index.get(f"{name}:{mutation.function}", set()) if function_body(mutation.function) else set()
-        reaching = exact or function or self._index.get(name, set())
+        places = [f"{name}:{mutation.function}:{mutation.line_text}", f"{name}:{mutation.function}", name]
+        if mutation.kind == DEFAULT:  # run at import, and noticed where the function runs
+            places = places[1:]
         if not function_body(mutation.function):  # run at import, and noticed anywhere
-            reaching = self._index.get(name, set())
+            places = [name]
+        reaching = next((found for place in places if (found := self._index.get(place))), set())
         own = f"test_{Path(file).stem}.py"
         ordered = sorted(reaching, key=lambda test: (own not in test, self._seconds[test], test))
         ordered = sorted(ordered, key=lambda test: self._seconds[test] > 1.0)
