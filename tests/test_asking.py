@@ -50,9 +50,7 @@ def test_what_cannot_be_used_is_infinite_and_leaves_the_rest_alone(means, widths
     exact = np.clip(mean[usable] + width[usable], 0, 1)
     np.testing.assert_array_equal(bounds[usable][:, 0], np.floor(exact) if rounded else exact)
     np.testing.assert_array_equal(found[usable][:, 0], width[usable])
-    assert problem == (
-        "" if usable.all() else f"{(~usable).sum()} of 6 predictions are NaN or have a negative width"
-    )
+    assert problem == ("" if usable.all() else f"{(~usable).sum()} of 6 predictions are NaN or have a negative width")
 
 
 @pytest.mark.parametrize(

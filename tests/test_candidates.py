@@ -88,9 +88,7 @@ def test_an_action_that_is_partly_nan_vouches_for_nothing(promise):
         return np.where(observations[:, :1] > 0, [[0.5, 0.5]], [promise])
 
     observations = np.array([[1.0, 0.0], [-1.0, 0.0]])
-    np.testing.assert_array_equal(
-        vouched_actions(SQUARE, somewhere, observations), [[0.5, 0.5], [np.nan, np.nan]]
-    )
+    np.testing.assert_array_equal(vouched_actions(SQUARE, somewhere, observations), [[0.5, 0.5], [np.nan, np.nan]])
     shield = Shield(Unknown(), STATES, SQUARE, safe_action=somewhere)
     decisions = shield.filter_batch(observations, np.zeros((2, 2)), np.full(2, 0.1))
     np.testing.assert_array_equal(decisions.stopped, [False, True])

@@ -115,7 +115,7 @@ def test_calibration_counts_what_lies_within_each_multiple_of_the_width():
     assert found.rows == 8
     expected = [int((distances <= factor * 0.1).sum()) for factor in FACTORS]
     assert found.within == tuple(expected) == (2, 3, 4, 5, 6, 7)
-    assert FACTORS == tuple(sorted(FACTORS)) and 1.0 in FACTORS
+    assert tuple(sorted(FACTORS)) == FACTORS and 1.0 in FACTORS
 
 
 def test_calibration_leaves_out_what_says_nothing():

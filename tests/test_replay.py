@@ -18,7 +18,9 @@ def beyond(limit, width):
     return Known(lambda states, actions: np.where(states[:, 0] > limit, 1.0, 0.0), width)
 
 
-def filled(quantifier, constraint=Instantaneous(0.5), steps=12, mapping=False, penalty=Penalty(1.0, largest=100.0), size=100):
+def filled(
+    quantifier, constraint=Instantaneous(0.5), steps=12, mapping=False, penalty=Penalty(1.0, largest=100.0), size=100
+):
     """A buffer of a walk to the right in two environments."""
     venv = DummyVecEnv([lambda: Line(6, mapping=mapping)] * 1 + [lambda: Line(6, mapping=mapping)])
     guard = Guard(venv, constraint, Shield(quantifier, venv.observation_space, venv.action_space), penalty)

@@ -61,7 +61,9 @@ def test_a_bound_of_another_shape_is_named():
 def test_a_fallback_needs_a_budget_beyond_braking_and_reserve(braking, reserve):
     stop = stop_of(1.0, braking=braking, reserve=reserve)
     kept = 1 + braking + reserve
-    with pytest.raises(ValueError, match=rf"begins at {kept:g} times the largest cost of a step, and {kept:g} are kept"):
+    with pytest.raises(
+        ValueError, match=rf"begins at {kept:g} times the largest cost of a step, and {kept:g} are kept"
+    ):
         check(stop, kept)
     check(stop, kept + 0.01)
     with pytest.raises(ValueError, match="leaves no"):

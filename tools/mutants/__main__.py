@@ -11,9 +11,10 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -21,7 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from mutants.mutations import compiles, mutations
 from mutants.reach import Reach, test_files
 from mutants.results import SURVIVED, Mutant, Results, digest, kill_rate, known_equivalent, show, split
-from mutants.workers import Worker
+from mutants.workers import Worker, copy_tree
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -43,13 +44,13 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def sources() -> list[str]:
-    return sorted({str(path.relative_to(ROOT)) for glob in SETTINGS["core"] for path in ROOT.glob(glob)})
+def sources(tree: Path) -> list[str]:
+    return sorted({str(path.relative_to(tree)) for glob in SETTINGS["core"] for path in tree.glob(glob)})
 
 
-def sample(seed: int, count: int, only: str) -> list[Mutant]:
+def sample(tree: Path, seed: int, count: int, only: str) -> list[Mutant]:
     """The first so many of all mutants in the random order of this seed."""
-    contents = {file: (ROOT / file).read_bytes() for file in sources() if fnmatch(file, only)}
+    contents = {file: (tree / file).read_bytes() for file in sources(tree) if fnmatch(file, only)}
     everything = [Mutant(file, m, digest(source)) for file, source in contents.items() for m in mutations(source)]
     random.Random(seed).shuffle(everything)
     chosen: list[Mutant] = []
@@ -84,22 +85,24 @@ def spread(workers: list[Worker], jobs: list[Callable[[Worker], None]], until: f
             raise
 
 
-def record(workers: list[Worker], reach: Reach, progress: Progress) -> None:
+def record(tree: Path, workers: list[Worker], reach: Reach, progress: Progress) -> None:
     """Measure which lines of the core the new and changed test files run."""
-    missing = reach.missing(ROOT, test_files(ROOT, SETTINGS["tests_left_out"]))
+    known = test_files(tree, SETTINGS["tests_left_out"])
+    reach.forget_all_but(known)
+    missing = reach.missing(tree, known)
     task = progress.add_task("recording tests", total=len(missing))
     lock = threading.Lock()
 
     def job(file: str) -> Callable[[Worker], None]:
         def do(worker: Worker) -> None:
-            outcome = worker.ask({"record": file, "sources": sources(), "timeout": RECORDING_SECONDS})
+            outcome = worker.ask({"record": file, "sources": sources(tree), "timeout": RECORDING_SECONDS})
             if not outcome.get("tests"):
                 why = outcome.get("died", "it takes too long").strip()[-300:]
                 raise RuntimeError(f"{file} could not be recorded: {why}")
             if outcome["failed"]:
                 progress.console.print(f"fail without any mutation: {outcome['failed']}", style="yellow", markup=False)
             with lock:
-                reach.add(ROOT, file, outcome)
+                reach.add(tree, file, outcome)
             progress.advance(task)
 
         return do
@@ -148,25 +151,29 @@ def main() -> None:
     console = Console()
     options.out.mkdir(parents=True, exist_ok=True)
     reach, results = Reach(options.out / "reach.json"), Results(options.out / f"seed-{options.seed}.jsonl")
-    mutants = sample(options.seed, options.count, options.only)
     tried = results.outcomes
-    if options.again:
-        todo = [m for m in mutants if m.identity in tried and tried[m.identity]["status"] in SURVIVED]
-    else:
-        todo = [m for m in mutants if m.identity not in tried]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mutants-")))
+        tree = copy_tree(ROOT, folder / "pristine")
+        mutants = sample(tree, options.seed, options.count, options.only)
+        todo = [mutant for mutant in mutants if due(mutant, tried.get(mutant.identity), options.again)]
         progress = stack.enter_context(Progress(*columns, console=console))
-        workers = [stack.enter_context(Worker(ROOT, folder / str(k))) for k in range(options.workers)]
-        record(workers, reach, progress)
-        try_all(workers, todo, reach, results, progress, options)
-    outcomes = [tried[m.identity] for m in mutants if m.identity in tried]
+        workers = [stack.enter_context(Worker(tree, folder / str(k))) for k in range(options.workers)]
+        with suppress(KeyboardInterrupt):
+            record(tree, workers, reach, progress)
+            try_all(workers, todo, reach, results, progress, options)
+    outcomes = [tried[mutant.identity] for mutant in mutants if mutant.identity in tried]
     counted, left_out = split(outcomes, known_equivalent(HERE / "equivalent.toml"))
     show(console, counted, left_out)
     if len(outcomes) < len(mutants):
         console.print(f"{len(mutants) - len(outcomes)} mutants were not tried in time; run the same again to go on.")
     sys.exit(kill_rate(counted) < LEAST_RATE)
+
+
+def due(mutant: Mutant, outcome: dict[str, Any] | None, again: bool) -> bool:
+    """Whether to try a mutant: one that was not tried yet, or `again` one that survived."""
+    return outcome is None if not again else outcome is not None and outcome["status"] in SURVIVED
 
 
 if __name__ == "__main__":

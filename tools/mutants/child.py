@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
-OPTIONS = ("-o", "addopts=", "-q", "--strict-markers", "--tb=no", "--no-header", "--no-summary", "-p", "no:cacheprovider")
+OPTIONS = (
+    "-o",
+    "addopts=",
+    "-q",
+    "--strict-markers",
+    "--tb=no",
+    "--no-header",
+    "--no-summary",
+    "-p",
+    "no:cacheprovider",
+)
 PLUGINS = ("-p", "pytest_timeout", "-p", "_hypothesis_pytestplugin")
 
 
@@ -107,8 +117,5 @@ def record(tree: Path, test_file: str, sources: list[str]) -> dict[str, Any]:
 def answer(job: dict[str, Any], path: Path) -> None:
     """Do a job, and leave its outcome in a file."""
     tree = Path(job["tree"])
-    if "record" in job:
-        outcome = record(tree, job["record"], job["sources"])
-    else:
-        outcome = run_tests(tree, job["tests"])
+    outcome = record(tree, job["record"], job["sources"]) if "record" in job else run_tests(tree, job["tests"])
     path.write_text(json.dumps(outcome))

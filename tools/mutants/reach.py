@@ -62,6 +62,12 @@ class Reach:
         """The test files that were never recorded, or have changed since."""
         return [file for file in files if self.files.get(file, {}).get("digest") != digest(root, file)]
 
+    def forget_all_but(self, files: Iterable[str]) -> None:
+        """Forget test files that are no longer there, or no longer wanted."""
+        kept = set(files)
+        self.files = {file: told for file, told in self.files.items() if file in kept}
+        self._index = None
+
     def add(self, root: Path, test_file: str, outcome: dict[str, Any]) -> None:
         """Keep what was recorded of a test file, as names of lines."""
         names: dict[str, list[str]] = {}

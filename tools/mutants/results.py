@@ -84,7 +84,9 @@ class Results:
             os.fsync(stream.fileno())
 
 
-def split(outcomes: Iterable[dict[str, Any]], equivalent: dict[tuple[str, ...], str]) -> tuple[list[dict[str, Any]], int]:
+def split(
+    outcomes: Iterable[dict[str, Any]], equivalent: dict[tuple[str, ...], str]
+) -> tuple[list[dict[str, Any]], int]:
     """The outcomes that count, and how many do not because they are equivalent to the original."""
     counted, left_out = [], 0
     for outcome in outcomes:

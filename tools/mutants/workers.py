@@ -15,20 +15,26 @@ from mutants.mutations import Mutation
 LEFT_OUT = shutil.ignore_patterns(".*", "runs", "results", "dist", "__pycache__")
 
 
+def copy_tree(root: Path, folder: Path) -> Path:
+    """The source tree as it is now, whatever is edited meanwhile."""
+    shutil.copytree(root, folder, ignore=LEFT_OUT)
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(folder / "src")], check=True)
+    return folder
+
+
 class WrongTreeError(RuntimeError):
     """The tests ran against other files than those of the copy."""
 
 
 class Worker:
-    """A zygote with a copy of the tree of its own."""
+    """A zygote with a copy of a tree that does not change."""
 
-    def __init__(self, root: Path, folder: Path) -> None:
-        self.root = root
+    def __init__(self, pristine: Path, folder: Path) -> None:
+        self.pristine = pristine
         self.tree = folder / "tree"
         temporary = folder / "tmp"
         temporary.mkdir(parents=True)
-        shutil.copytree(root, self.tree, ignore=LEFT_OUT)
-        subprocess.run([sys.executable, "-m", "compileall", "-q", str(self.tree / "src")], check=True)
+        shutil.copytree(pristine, self.tree)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "mutants.zygote"],
             stdin=subprocess.PIPE,
@@ -64,7 +70,7 @@ class Worker:
 
     def try_mutant(self, file: str, mutation: Mutation, stages: list[tuple[list[str], float]]) -> dict[str, Any]:
         """What the first stage tells that notices the mutant, or the last one; a stage is tests and their timeout."""
-        target, original = self.tree / file, self.root / file
+        target, original = self.tree / file, self.pristine / file
         outcome: dict[str, Any] = {"passed": True, "seconds": 0.0}
         spent = 0.0
         try:
