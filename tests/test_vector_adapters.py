@@ -150,7 +150,7 @@ def test_a_vector_environment_may_tell_nothing_and_write_over_what_it_returned()
     envs = Mute()
     venv = as_vec_env(envs)
     first = venv.reset()
-    second, rewards, dones, infos = step(venv, 0.5, 0.25)
+    second, _, _, infos = step(venv, 0.5, 0.25)
     assert infos == [{}, {}]
     third, *_ = step(venv, 0.5, 0.25)
     np.testing.assert_array_equal(first, np.zeros((2, 1)))
