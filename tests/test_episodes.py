@@ -3,7 +3,7 @@
 import numpy as np
 
 from safexp import AllOf, Budget, Instantaneous, StateVisits
-from safexp.episodes import Recorder
+from safexp.episodes import Episode, Recorder
 
 YES, NO = np.array([True]), np.array([False])
 
@@ -149,3 +149,7 @@ def test_only_running_episodes_that_broke_the_constraint_are_unfinished_violatio
     assert recorder.unfinished_violations() == 2
     recorder.end(np.array([False, False, True]), ~everywhere)
     assert recorder.unfinished_violations() == 1
+
+
+def test_an_episode_that_tells_of_no_takeovers_had_none():
+    assert Episode(0, 1, 1, 0.5, 0.5, 0.0, 0.0, False, False, 0).takeovers == 0

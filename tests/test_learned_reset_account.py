@@ -7,7 +7,7 @@ import pytest
 import torch as th
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from safexp import Budget
+from safexp import AllOf, Budget, Instantaneous
 from safexp.checkpoint import CheckpointError
 from safexp.learned_reset import NEARBY, NEGLIGIBLE, LearnedReset, near_in_time
 from safexp.signals import Step
@@ -228,3 +228,30 @@ def test_it_learns_once_there_is_more_than_a_batch():
     np.testing.assert_array_equal(stop.act(HERE + 1.0), before)
     drive(stop, np.ones(1))
     assert (stop.act(HERE + 1.0) != before).any()
+
+
+def test_a_small_store_still_keeps_the_last_step():
+    stop = ready(capacity=1)
+    drive(stop, [0.0, 1.0])
+    assert len(stored(stop)[3]) == 1
+
+
+def test_the_defaults_are_those_of_the_documentation():
+    stop = LearnedReset()
+    told = (
+        stop.delta,
+        stop.rate,
+        stop.gradient_steps,
+        stop.capacity,
+        stop.seed,
+        stop.spare,
+        stop.braking,
+        stop.penalty,
+    )
+    assert told == (0.01, 2.0, 200, 100_000, 0, 2.0, 0.0, 0.0)
+    assert (stop.takeovers, stop.misses, stop.failures) == (0, 0, 0)
+
+
+def test_of_several_constraints_the_smallest_is_named():
+    with pytest.raises(ValueError, match="AllOf leaves no budget for a way out"):
+        LearnedReset().check(AllOf(Budget(20.0), Instantaneous(0.5)), DummyVecEnv([Narrow]))

@@ -101,3 +101,9 @@ def test_a_reset_never_drives():
     with pytest.raises(RuntimeError, match="never takes over"):
         reset.act(HERE)
     assert (reset.metrics(), reset.state(), reset.learning) == ({}, {}, True)
+
+
+def test_the_defaults_are_those_of_the_documentation():
+    stop = Fallback(lambda seen: HERE, lambda seen: np.zeros(3))
+    assert (stop.reserve, stop.spare, stop.braking, stop.penalty) == (5.0, 2.0, 0.0, 0.0)
+    assert (Reset().braking, Reset().penalty) == (0.0, 0.0)

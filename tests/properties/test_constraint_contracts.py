@@ -228,3 +228,19 @@ def test_settings_that_limit_nothing_are_refused(make):
 def test_a_schedule_function_must_give_a_limit_for_each_step(limits):
     with pytest.raises(ValueError, match="one finite limit for each of the steps"):
         Schedule(limits).threshold(np.zeros((2, 1)))
+
+
+@pytest.mark.parametrize("constraint", [Budget(0.3), Instantaneous(0.3), Schedule([0.3])])
+def test_a_cost_that_just_meets_its_threshold_is_no_violation(constraint):
+    largest = constraint.threshold(constraint.start(HERE))[:1]
+    assert not constraint.violated(np.array(0.0), largest)
+
+
+def test_several_costs_are_columns():
+    constraint = AllOf(Budget(3.0, cost_max=2.0), Margin(2.0), Instantaneous(0.5))
+    signals = np.array([[1.0, -1.0, 0.25], [2.0, 3.0, 0.5]])
+    np.testing.assert_allclose(constraint.true_cost(signals), [[1.0, 1.0, 0.25], [2.0, 0.0, 0.5]])
+    np.testing.assert_allclose(constraint.normalise(signals), [[0.5, 0.75, 0.25], [1.0, 0.0, 0.5]])
+    assert constraint.first_signal(HERE).shape == (3, 3)
+    assert constraint.start(HERE).shape == (3, constraint.memory)
+    assert constraint.threshold(constraint.start(HERE)).shape == (3, 3)

@@ -257,3 +257,20 @@ def test_what_only_one_of_two_parts_tells_is_left_out():
     assert (both.margins, both.episodes) == (None, None)
     np.testing.assert_array_equal(both.costs, [0, 0, 1, 1, 1])
     np.testing.assert_array_equal(joined(some, some).margins, np.ones(4))
+
+
+def test_an_update_without_transitions_changes_nothing():
+    one, other = Calibrated(PromisesCosts(), rate=1.0), Calibrated(PromisesCosts(), rate=1.0)
+    for calibrated in (one, other):
+        calibrated.fit(data_of(np.full(1000, 0.5), episodes=np.arange(1000)))
+    for _ in range(3):
+        one.update(data_of([], episodes=np.zeros(0, dtype=np.int64)))
+    for calibrated in (one, other):
+        calibrated.update(data_of(np.full(50, 0.9), episodes=np.arange(50)))
+    for name, part in other.state().items():
+        np.testing.assert_array_equal(one.state()[name], part)
+
+
+def test_the_defaults_are_those_of_the_documentation():
+    expected = {"delta": 0.05, "near": 0.0, "confidence": 0.95, "holdout": 0.3, "rate": 0.2, "least": 1.0}
+    assert Calibrated(Unknown()).settings() == {**expected, "capacity": 500}

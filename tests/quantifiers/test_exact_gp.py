@@ -269,3 +269,17 @@ def test_a_fit_that_fails_leaves_the_prior():
     with pytest.raises(ValueError, match="cost"):
         gp.fit(bad._replace(costs=np.full(5, np.nan)))
     same_predictions(gp, ExactGP(0.5, noise=0.1))
+
+
+def test_the_defaults_are_those_of_the_documentation():
+    assert ExactGP().settings() == {
+        "lengthscale": [1.0],
+        "norm_bound": 1.0,
+        "noise": 0.0,
+        "delta": 0.05,
+        "kernel": "rbf",
+        "regulariser": 1e-6,
+        "prior_mean": 0.0,
+        "capacity": 1000,
+        "novelty": 1e-3,
+    }

@@ -202,6 +202,8 @@ class _Finder:
                 if _speaks(node):
                     return
                 yield from self._renamed(node, function)
+                if isinstance(node.func, ast.Attribute) and node.func.attr == "reshape":
+                    node = ast.Call(node.func, [arg for arg in node.args if ast.unparse(arg) != "-1"], node.keywords)
         for name, value in ast.iter_fields(node):
             for child in value if isinstance(value, list) else [value]:
                 yield from self._child(name, child, function)
