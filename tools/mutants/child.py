@@ -109,6 +109,7 @@ def record(tree: Path, test_file: str, sources: list[str]) -> dict[str, Any]:
                 lines.setdefault(test, {}).setdefault(source, []).append(line)
     return {
         "tests": {name: [round(spent, 3), lines.get(name, {})] for name, spent in watcher.seconds.items()},
+        "collected": lines.get("", {}),
         "failed": watcher.failed,
         "strangers": strangers(tree),
     }

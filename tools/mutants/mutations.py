@@ -52,6 +52,7 @@ SIDES = {"left": "right", "right": "left"}
 SPOKEN = ("log", "logging", "warnings")
 UNREAD_KEYWORDS = ("strict", "stacklevel")
 DEFAULT = "default"
+MODULE = "module"
 UNMUTATED_FUNCTIONS = ("__repr__", "__str__")
 
 
@@ -250,7 +251,7 @@ class _Finder:
         line = self.lines[node.lineno - 1].decode().strip()  # type: ignore[attr-defined]
         after = _unbracketed(text)
         return Mutation(
-            function or "module",
+            function or MODULE,
             node.lineno,  # type: ignore[attr-defined]
             line,
             kind,
@@ -265,7 +266,7 @@ class _Finder:
 def function_body(function: str) -> bool:
     """Whether a dotted name ends in a function and not in a class, by the case of its first letter."""
     last = function.rpartition(".")[2]
-    return bool(last) and not last.lstrip("_")[:1].isupper()
+    return last not in ("", MODULE) and not last.lstrip("_")[:1].isupper()
 
 
 def _speaks(node: ast.expr) -> bool:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from mutants.mutations import DEFAULT, Mutation, function_body
+from mutants.mutations import DEFAULT, MODULE, Mutation, function_body
 
 FIRST_STAGE = 20
 """How many tests are tried before all others are even imported."""
@@ -34,7 +35,7 @@ def test_files(root: Path, left_out: Iterable[str]) -> list[str]:
 
 def functions(source: bytes) -> list[str]:
     """The function, or class, of every line, and the module's of all others; the first line is at 1."""
-    names = ["module"] * (source.count(b"\n") + 2)
+    names = [MODULE] * (source.count(b"\n") + 2)
 
     def visit(node: ast.AST, name: str) -> None:
         for inner in ast.iter_child_nodes(node):
@@ -69,21 +70,27 @@ class Reach:
         self._index = None
 
     def add(self, root: Path, test_file: str, outcome: dict[str, Any]) -> None:
-        """Keep what was recorded of a test file, as names of lines."""
+        """Keep what was recorded of a test file, as names of lines.
+
+        What runs while the file is collected, because a parameter is made there, counts for all of its tests.
+        """
         names: dict[str, list[str]] = {}
-        tests = {}
-        for test, (seconds, lines) in outcome.get("tests", {}).items():
-            reached = []
-            for source, numbers in lines.items():
+
+        def named(lines: dict[str, list[int]]) -> set[str]:
+            for source in lines:
                 if source not in names:
                     names[source] = line_names(root / source)
-                reached += [names[source][number] for number in numbers]
-            tests[test] = [seconds, sorted(set(reached))]
-        failed = outcome.get("failed", [])
+            return {names[source][number] for source, numbers in lines.items() for number in numbers}
+
+        collected = {line for line in named(outcome["collected"]) if function_body(line.split(":", 2)[1])}
         self.files[test_file] = {
             "digest": digest(root, test_file),
-            "tests": {test: told for test, told in tests.items() if test not in failed},
-            "failed": failed,
+            "words": sorted(set(re.findall(r"\w+", (root / test_file).read_text()))),
+            "tests": {
+                test: [seconds, sorted(named(lines) | collected)]
+                for test, (seconds, lines) in outcome["tests"].items()
+                if test not in outcome["failed"]
+            },
         }
         self._index = None
         temporary = self.path.with_suffix(".tmp")
@@ -96,15 +103,17 @@ class Reach:
             self._build()
             assert self._index is not None
         name = Path(file).name
-        places = [f"{name}:{mutation.function}:{mutation.line_text}", f"{name}:{mutation.function}", name]
-        if mutation.kind == DEFAULT:  # run at import, and noticed where the function runs
-            places = places[1:]
-        if not function_body(mutation.function):  # run at import, and noticed anywhere
-            places = [name]
-        reaching = next((found for place in places if (found := self._index.get(place))), set())
-        own = f"test_{Path(file).stem}.py"
-        ordered = sorted(reaching, key=lambda test: (own not in test, self._seconds[test], test))
-        ordered = sorted(ordered, key=lambda test: self._seconds[test] > 1.0)
+        if function_body(mutation.function):
+            line = [] if mutation.kind == DEFAULT else [f"{name}:{mutation.function}:{mutation.line_text}"]
+            places = [*line, f"{name}:{mutation.function}", name]  # a default is read where the function runs
+            reaching = next((found for place in places if (found := self._index.get(place))), set())
+            nearest = {test for test in reaching if f"test_{Path(file).stem}" in test}
+        else:  # what runs at import is noticed by whoever uses it
+            nearest = self._mentioning(mutation)
+            reaching = self._index.get(name, set()) | nearest
+        ordered = sorted(
+            reaching, key=lambda test: (self._seconds[test] > 1.0, test not in nearest, self._seconds[test], test)
+        )
         chosen, spent = [], 0.0
         for test in ordered:
             spent += self._seconds[test]
@@ -112,6 +121,13 @@ class Reach:
                 break
             chosen.append(test)
         return chosen
+
+    def _mentioning(self, mutation: Mutation) -> set[str]:
+        """The tests of files in which the name of a class or constant occurs."""
+        name = mutation.function.rpartition(".")[2]
+        if name == MODULE:
+            name = mutation.line_text.partition("=")[0].partition(":")[0].strip()
+        return {test for told in self.files.values() if name in told["words"] for test in told["tests"]}
 
     def stages(self, tests: list[str]) -> list[tuple[list[str], float]]:
         """The tests in up to two parts, each with a time after which it counts as endless."""
