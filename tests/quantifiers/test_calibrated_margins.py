@@ -274,3 +274,11 @@ def test_an_update_without_transitions_changes_nothing():
 def test_the_defaults_are_those_of_the_documentation():
     expected = {"delta": 0.05, "near": 0.0, "confidence": 0.95, "holdout": 0.3, "rate": 0.2, "least": 1.0}
     assert Calibrated(Unknown()).settings() == {**expected, "capacity": 500}
+
+
+def test_several_costs_are_refused_before_anything_is_learned():
+    several = data_of(np.zeros((9, 2)))
+    calibrated = Calibrated(PromisesCosts())
+    for learn in (calibrated.fit, calibrated.update):
+        with pytest.raises(ValueError, match=r"Calibrated was given costs of shape \(9, 2\), expected \(n,\)"):
+            learn(several)

@@ -134,3 +134,25 @@ def test_the_threshold_is_shown_where_asked_for():
     ):
         envs = EarlyTermination(DummyVecEnv([Line]), constraint, show_threshold=shown)
         assert envs.observation_space.shape == envs.reset().shape[1:] == (width,)
+
+
+def test_a_witness_is_told_of_beginnings_where_there_are_some():
+    class Told:
+        def __init__(self):
+            self.events = []
+
+        def begin(self, environments):
+            self.events.append(environments.tolist())
+
+        def step(self):
+            self.events.append("step")
+
+        def end(self, environment, episode):
+            self.events.append(environment)
+
+    envs = Recorded(DummyVecEnv([lambda: Line(2), lambda: Line(9)]), Budget(9.0))
+    envs.recorder.witness = told = Told()
+    envs.reset()
+    for _ in range(3):
+        envs.step(moves(0.0, 0.0))
+    assert told.events == [[True, True], "step", "step", 0, [True, False], "step"]
