@@ -22,7 +22,7 @@ def test_a_cost_may_exceed_the_largest_by_one_rounding_to_single_precision(cost_
         with pytest.raises(ValueError, match=r"environment 1 gave .* must lie in \[0, "):
             costs_of(0.0, bad, cost_max=cost_max)
     assert float(np.float32(0.1)) <= 0.1 * (1 + SINGLE)
-    assert SINGLE == np.finfo(np.float32).eps
+    assert np.finfo(np.float32).eps == SINGLE
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -59,5 +59,5 @@ def test_batches_of_mappings_and_arrays():
 
 def test_where_nothing_is_bad_nothing_is_refused():
     refuse(np.zeros(2, dtype=bool), np.zeros(2), "a rule")
-    with pytest.raises(ValueError, match="environment 1 gave 7.0: a rule"):
+    with pytest.raises(ValueError, match=r"environment 1 gave 7\.0: a rule"):
         refuse(np.array([False, True]), np.array([0.0, 7.0]), "a rule")

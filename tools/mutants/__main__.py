@@ -49,10 +49,10 @@ def sources(tree: Path) -> list[str]:
 
 
 def sample(tree: Path, seed: int, count: int, only: str) -> list[Mutant]:
-    """The first so many of all mutants in the random order of this seed."""
+    """The first so many of all mutants in the random order of this seed, which an edit changes only where it is."""
     contents = {file: (tree / file).read_bytes() for file in sources(tree) if fnmatch(file, only)}
     everything = [Mutant(file, m, digest(source)) for file, source in contents.items() for m in mutations(source)]
-    random.Random(seed).shuffle(everything)
+    everything.sort(key=lambda mutant: random.Random(repr((seed, *mutant.meaning, mutant.mutation.before))).random())
     chosen: list[Mutant] = []
     for mutant in everything:
         if len(chosen) == count:
