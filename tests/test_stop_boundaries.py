@@ -107,3 +107,8 @@ def test_the_defaults_are_those_of_the_documentation():
     stop = Fallback(lambda seen: HERE, lambda seen: np.zeros(3))
     assert (stop.reserve, stop.spare, stop.braking, stop.penalty) == (5.0, 2.0, 0.0, 0.0)
     assert (Reset().braking, Reset().penalty) == (0.0, 0.0)
+
+
+def test_a_fallback_that_cannot_brake_says_so_first():
+    with pytest.raises(ValueError, match="braking=2 leaves nothing of Budget"):
+        check(stop_of(1.0, braking=2.0, reserve=1.0), 2.5)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, VecCheckNan
 
 from conftest import Line
 from safexp.vector import BatchedVecEnv, NoEnvironments, as_vec_env, copied, gives, info_column, put, reset_some
@@ -277,3 +277,9 @@ def test_a_vector_of_whole_numbers_becomes_floats_too():
         venv.reset()
         _, _, _, infos = step(venv, 0.0, 0.0)
         np.testing.assert_array_equal(info_column(venv, infos, "cost"), [[0.0, 1.0], [0.5, 0.25]])
+
+
+def test_environments_that_hide_nothing_are_taken_without_a_word(caplog):
+    for env in (DummyVecEnv([Line]), VecCheckNan(DummyVecEnv([Line])), Line(), Mute()):
+        as_vec_env(env)
+    assert not caplog.records

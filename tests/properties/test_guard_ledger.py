@@ -167,7 +167,9 @@ def test_a_takeover_is_told_paid_for_once_and_handed_back(spare):
     remaining, driving = np.full(N, 5.0), np.zeros(N, dtype=bool)
     moved = False
     for _ in range(20):
-        _, rewards, dones, infos = guard.step(np.full((N, 1), 0.75, dtype=np.float32))
+        proposals = np.full((N, 1), 0.75, dtype=np.float32)
+        _, rewards, dones, infos = guard.step(proposals)
+        assert (proposals == 0.75).all(), "what the learner proposed is its own"
         for i, env in enumerate(envs):
             rows = env.book[-2 if dones[i] else -1]
             _, move, reward, cost, _, after = rows[-1]

@@ -10,7 +10,7 @@ import pytest
 
 from safexp import Calibrated, Unknown
 from safexp.quantifiers import Transitions
-from safexp.quantifiers.calibrated import episodes_needed, excess_in_widths, joined, least_scale
+from safexp.quantifiers.calibrated import episode_maxima, episodes_needed, excess_in_widths, joined, least_scale
 
 
 class Promises(Unknown):
@@ -282,3 +282,7 @@ def test_several_costs_are_refused_before_anything_is_learned():
     for learn in (calibrated.fit, calibrated.update):
         with pytest.raises(ValueError, match=r"Calibrated was given costs of shape \(9, 2\), expected \(n,\)"):
             learn(several)
+
+
+def test_no_scores_have_no_worst():
+    assert episode_maxima(np.zeros(0), np.zeros(0, dtype=np.int64)).shape == (0,)

@@ -283,3 +283,10 @@ def test_the_defaults_are_those_of_the_documentation():
         "capacity": 1000,
         "novelty": 1e-3,
     }
+
+
+def test_only_a_variance_above_the_novelty_is_worth_a_place():
+    nothing = ExactGP(0.5, novelty=1.0)
+    nothing.fit(data_of(20))
+    assert nothing.size == 0
+    same_predictions(nothing, ExactGP(0.5, novelty=1.0))

@@ -10,6 +10,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line, line_cost
 from safexp import Budget, Instantaneous, Known, Penalty, Shield, StateVisits, Unknown
+from safexp.shield import Decisions
 from safexp.wrappers.guard import MAX_STARTS, Guard, NothingSafeError
 
 
@@ -194,3 +195,17 @@ def test_a_first_state_that_is_unsafe_is_charged_once_and_to_its_episode():
     observations, *_ = guard.step(np.array([[-1.0]], dtype=np.float32))
     assert [episode.cost for episode in guard.recorder.episodes] == [2.0]
     np.testing.assert_allclose(observations[:, 1], 1.0)
+
+
+def test_what_the_shield_no_longer_certifies_is_not_run():
+    guard = guard_of([Line])
+    guard.reset()
+
+    def nothing(observations, actions, *_):
+        flags = np.ones(1, dtype=bool)
+        return Decisions(actions, ~flags, flags, np.ones(1))
+
+    guard.shield.filter_batch = nothing
+    with pytest.raises(NothingSafeError, match="nothing was executed"):
+        guard.step(np.array([[0.1]], dtype=np.float32))
+    assert guard.venv.envs[0].executed == []
