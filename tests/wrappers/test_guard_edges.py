@@ -11,6 +11,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from conftest import Line, line_cost
 from safexp import Budget, Instantaneous, Known, Penalty, Shield, StateVisits, Unknown
 from safexp.shield import Decisions
+from safexp.stops import Reset
 from safexp.wrappers.guard import MAX_STARTS, Guard, NothingSafeError
 
 
@@ -209,3 +210,22 @@ def test_what_the_shield_no_longer_certifies_is_not_run():
     with pytest.raises(NothingSafeError, match="nothing was executed"):
         guard.step(np.array([[0.1]], dtype=np.float32))
     assert guard.venv.envs[0].executed == []
+
+
+def test_a_stop_is_told_of_episodes_that_end_between_two_steps():
+    class Told(Reset):
+        def __init__(self):
+            super().__init__()
+            self.ends = []
+
+        def end(self, rows, stopped):
+            self.ends.append((rows.tolist(), stopped))
+
+    stop = Told()
+    guard = guard_of([Line, Line], stop=stop)
+    guard.reset()
+    guard.step(np.array([[0.5], [0.0]], dtype=np.float32))
+    assert stop.ends == [([True, True], False)]
+    guard.shield.quantifier = Known(lambda states, actions: np.where(states[:, 0] > 0.25, 1.0, 0.0))
+    guard.recheck()
+    assert stop.ends[1:] == [([True, False], True)]

@@ -156,3 +156,14 @@ def test_a_witness_is_told_of_beginnings_where_there_are_some():
     for _ in range(3):
         envs.step(moves(0.0, 0.0))
     assert told.events == [[True, True], "step", "step", 0, [True, False], "step"]
+
+
+@pytest.mark.parametrize("constraint", [Instantaneous(0.3), Budget(0.3)])
+def test_a_cost_that_just_meets_its_threshold_does_not_end_the_episode(constraint):
+    class Exact(Line):
+        def info(self, move):
+            return {"cost": constraint.threshold(constraint.start(np.zeros((1, 1))))[0]}
+
+    envs = EarlyTermination(DummyVecEnv([Exact]), constraint)
+    envs.reset()
+    assert not envs.step(moves(0.0))[2][0]
