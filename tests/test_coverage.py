@@ -135,3 +135,7 @@ def test_the_first_and_the_last_transition_are_always_looked_at():
         assert found.rows == min(count, MOST_ROWS)
         assert found.exceeded == min(count, 2)
     assert MOST_ROWS >= 1000
+
+
+def test_before_anything_is_looked_at_all_counts_are_zero():
+    assert tuple(Coverage()) == (0,) * 6

@@ -283,3 +283,17 @@ def test_environments_that_hide_nothing_are_taken_without_a_word(caplog):
     for env in (DummyVecEnv([Line]), VecCheckNan(DummyVecEnv([Line])), Line(), Mute()):
         as_vec_env(env)
     assert not caplog.records
+
+
+def test_some_of_many_mappings_are_reset():
+    venv = as_vec_env(SyncVectorEnv([lambda: Line(9, mapping=True)] * 4))
+    venv.reset()
+    observations, *_ = step(venv, 0.5, 0.25, 0.75, 1.0)
+    fresh = reset_some(venv, np.array([True, False, False, False]), observations)
+    np.testing.assert_array_equal(fresh["place"], [[0.0], [0.25], [0.75], [1.0]])
+
+
+def test_before_the_first_step_nothing_is_told():
+    venv = as_vec_env(Mute())
+    venv.reset()
+    assert not gives(venv, [{}, {}], "cost")
