@@ -84,6 +84,7 @@ def _be_child(job: dict[str, Any], told: Path, spoken: Path) -> None:
     try:
         os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         output = os.open(spoken, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         nothing = os.open(os.devnull, os.O_RDONLY)
         for descriptor, onto in ((nothing, 0), (output, 1), (output, 2)):
