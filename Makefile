@@ -6,7 +6,7 @@ READY := .venv/.ready
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test lint bench faults clean
+.PHONY: setup demo test lint bench faults mutants clean
 
 setup: $(READY)
 
@@ -45,6 +45,11 @@ bench: $(READY)
 
 faults: $(READY)
 	$(BIN)/safexp bench faults
+
+# Others: make mutants MUTANTS="--seed 7 --count 200 --only '*/guard.py'"; the same again goes on, --again tries survivors.
+MUTANTS ?= --seed 0 --count 500 --minutes 60
+mutants: $(READY)
+	PYTHONPATH=tools $(BIN)/python -m mutants $(MUTANTS)
 
 clean:
 	rm -rf .venv runs dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

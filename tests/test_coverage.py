@@ -8,7 +8,7 @@ from stable_baselines3 import PPO
 
 import safexp
 from safexp import Each, Known, Unknown
-from safexp.coverage import MOST_ROWS, Coverage, measure, total
+from safexp.coverage import FACTORS, MOST_ROWS, NEAR, Coverage, calibration, measure, total
 from safexp.quantifiers import Transitions
 from safexp.tasks import planar_robot
 
@@ -92,3 +92,55 @@ def test_an_agent_measures_before_it_learns():
     assert first.rows == second.rows == 64
     assert first.covered == 64, "it was right before it was taught"
     assert second.covered == 0, "and wrong from then on"
+
+
+def test_a_width_of_one_says_nothing_and_a_distance_at_the_end_is_near():
+    found = measure(says(0.0, 1.0), data_of([0.25, 0.75]), np.array([0.25 + NEAR, 0.75 + NEAR + 0.01]))
+    assert found == Coverage(rows=2, covered=2, exceeded=0, vacuous=2, near=1, near_covered=1)
+    assert measure(says(0.0, 0.999), data_of([0.25]), np.ones(1)).vacuous == 0
+
+
+def test_of_several_costs_one_that_is_vacuous_or_near_suffices():
+    both = Each(says(0.5, 0.1), says(0.5, 1.0))
+    costs = np.array([[0.5, 0.5], [0.5, 0.5]])
+    limits = np.array([[0.5, 0.0], [0.0, 0.0]])
+    found = measure(both, Transitions(np.zeros((2, 1)), np.zeros((2, 1)), costs), limits)
+    assert found == Coverage(rows=2, covered=2, exceeded=0, vacuous=2, near=1, near_covered=1)
+
+
+def test_calibration_counts_what_lies_within_each_multiple_of_the_width():
+    """At a mean of ½ and a width of 0.1, which multiple covers a cost is read off its distance."""
+    distances = np.array([0.0, 0.02, 0.04, 0.07, 0.09, 0.14, 0.19, 0.3])
+    found = calibration(says(0.5, 0.1), data_of(0.5 + distances * np.array([1, -1] * 4)))
+    assert found.rows == 8
+    expected = [int((distances <= factor * 0.1).sum()) for factor in FACTORS]
+    assert found.within == tuple(expected) == (2, 3, 4, 5, 6, 7)
+    assert tuple(sorted(FACTORS)) == FACTORS and 1.0 in FACTORS
+
+
+def test_calibration_leaves_out_what_says_nothing():
+    assert calibration(says(0.5, 1.0), data_of([0.5, 0.9])) == (0, (0,) * len(FACTORS))
+    assert calibration(says(0.5, 0.999), data_of([0.5, 0.9])).rows == 2
+    both = Each(says(0.5, 0.1), says(0.2, 0.2))
+    costs = np.array([[0.5, 0.2], [0.5, 0.35], [0.54, 0.2]])
+    found = calibration(both, Transitions(np.zeros((3, 1)), np.zeros((3, 1)), costs))
+    assert (found.rows, found.within) == (3, (1, 2, 3, 3, 3, 3))
+
+
+def test_the_first_and_the_last_transition_are_always_looked_at():
+    for count in (1, 2, MOST_ROWS, MOST_ROWS + 1, 7 * MOST_ROWS):
+        costs = np.full(count, 0.5)
+        costs[[0, -1]] = 0.9
+        found = measure(says(0.5, 0.1), data_of(costs), np.ones(count))
+        assert found.rows == min(count, MOST_ROWS)
+        assert found.exceeded == min(count, 2)
+    assert MOST_ROWS >= 1000
+
+
+def test_before_anything_is_looked_at_all_counts_are_zero():
+    assert tuple(Coverage()) == (0,) * 6
+
+
+def test_nothing_was_seen_in_an_epoch_without_steps():
+    nothing = Transitions(np.zeros((0, 1)), np.zeros((0, 1)), np.zeros(0))
+    assert measure(Known(lambda states, actions: np.zeros(len(states))), nothing, np.zeros(0)) == Coverage()

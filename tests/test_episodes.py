@@ -3,7 +3,7 @@
 import numpy as np
 
 from safexp import AllOf, Budget, Instantaneous, StateVisits
-from safexp.episodes import Recorder
+from safexp.episodes import Episode, Recorder
 
 YES, NO = np.array([True]), np.array([False])
 
@@ -64,3 +64,93 @@ def test_environments_are_recorded_independently():
         (1, 2.0, 4),
         (2, 30.0, 4),
     ]
+
+
+class Told:
+    """Writes down what a recorder tells it."""
+
+    def __init__(self):
+        self.events = []
+
+    def begin(self, environments):
+        self.events.append(("begin", environments.tolist()))
+
+    def step(self):
+        self.events.append("step")
+
+    def end(self, environment, episode):
+        self.events.append(("end", environment, episode.episode))
+
+
+def test_a_witness_is_told_of_everything_in_its_order():
+    recorder, told = Recorder(Budget(2.0), 1), Told()
+    recorder.witness = told
+    play(recorder, [1.0, 1.0], [1.0, 1.0], [0.0, 0.0], [False, False])
+    recorder.end(YES, NO)
+    recorder.end(NO, NO)
+    assert told.events == [("begin", [True]), "step", "step", ("end", 0, 0)]
+
+
+def test_the_counts_are_those_of_all_episodes():
+    recorder = Recorder(Budget(1.0), 1)
+    for signals, stopped in (([0.5, 0.5], YES), ([1.0, 0.5], NO), ([1.0, 1.0], YES)):
+        play(recorder, [1.0, 1.0], [1.0, 1.0], signals, [True, False])
+        recorder.end(YES, stopped)
+    assert (recorder.violations, recorder.stops, recorder.interventions, recorder.takeovers) == (2, 2, 3, 0)
+    assert recorder.steps == 6
+    assert [episode.episode for episode in recorder.episodes] == [0, 1, 2]
+    assert [episode.max_step_cost for episode in recorder.episodes] == [0.5, 1.0, 1.0]
+
+
+def test_steps_under_another_controller_are_counted_apart():
+    recorder = Recorder(Budget(9.0), 2)
+    both = np.array([True, True])
+    recorder.begin(both, np.zeros((2, 1)))
+    for takeovers in ([True, False], [True, True]):
+        recorder.step(np.ones(2), np.ones(2), np.array([0.25, 0.5]), ~both, np.array(takeovers))
+    assert recorder.running.all()
+    np.testing.assert_array_equal(recorder.returns, [2.0, 2.0])
+    np.testing.assert_array_equal(recorder.latest, [0.25, 0.5])
+    recorder.end(both, ~both)
+    assert [episode.takeovers for episode in recorder.episodes] == [2, 1]
+    assert recorder.takeovers == 3
+    assert not recorder.running.any()
+
+
+def test_an_episode_begins_with_nothing_of_the_last():
+    recorder = Recorder(Budget(1.0), 1)
+    play(recorder, [5.0], [5.0], [1.0], [True])
+    recorder.begin(YES, np.zeros((1, 1)))
+    assert not recorder.running.any()
+    assert recorder.returns.tolist() == [0.0]
+    recorder.step(np.ones(1), np.ones(1), np.array([0.5]), NO)
+    recorder.end(YES, NO)
+    (episode,) = recorder.episodes
+    assert (episode.length, episode.true_return, episode.cost, episode.interventions) == (1, 1.0, 0.5, 0)
+    assert not episode.violated
+
+
+def test_an_episode_that_ends_before_its_first_step_costs_what_its_first_state_does():
+    recorder = Recorder(StateVisits(3.0, unsafe=lambda observations: observations[:, 0] > 1), 2)
+    both = np.array([True, True])
+    recorder.begin(both, np.array([[0.0], [2.0]]))
+    recorder.end(both, both)
+    assert [(episode.length, episode.cost, episode.stopped) for episode in recorder.episodes] == [
+        (0, 0.0, True),
+        (0, 1.0, True),
+    ]
+
+
+def test_only_running_episodes_that_broke_the_constraint_are_unfinished_violations():
+    recorder = Recorder(Budget(1.0), 3)
+    everywhere = np.ones(3, dtype=bool)
+    recorder.begin(everywhere, np.zeros((3, 1)))
+    for _ in range(2):
+        recorder.step(np.zeros(3), np.zeros(3), np.array([0.5, 0.75, 1.0]), ~everywhere)
+    assert recorder.unfinished_violations() == 2
+    recorder.end(np.array([False, False, True]), ~everywhere)
+    assert recorder.unfinished_violations() == 1
+
+
+def test_an_episode_that_tells_of_no_takeovers_had_none():
+    assert Episode(0, 1, 1, 0.5, 0.5, 0.0, 0.0, False, False, 0).takeovers == 0

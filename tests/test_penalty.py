@@ -24,3 +24,15 @@ def test_bad_settings_are_named(settings):
 def test_a_certain_stop_overflows_nothing():
     np.testing.assert_array_equal(Penalty(5.0)(np.zeros(2)), -5.0)
     np.testing.assert_array_equal(Penalty(0.0, largest=3.0)(np.zeros(2)), 0.0)
+
+
+def test_settings_at_their_ends_are_taken():
+    assert Penalty(0.0).largest is None
+    np.testing.assert_array_equal(Penalty(0.0)(np.array([0.0, 1.0, np.inf])), 0.0)
+    np.testing.assert_array_equal(Penalty(2.0, largest=2.0)(np.array([0.0, 1.0, np.inf])), -2.0)
+    with pytest.raises(ValueError, match="0 ≤ c ≤ largest"):
+        Penalty(np.inf)
+
+
+def test_the_default_penalty_is_that_of_the_papers_experiments():
+    np.testing.assert_array_equal(Penalty()(np.array([0.0, 0.5, np.inf])), -1.0)

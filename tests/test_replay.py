@@ -9,6 +9,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from conftest import Line
 from safexp import Budget, Instantaneous, Known, Penalty, Shield, Unknown
 from safexp.replay import RewritingDictReplayBuffer, RewritingReplayBuffer
+from safexp.studies import snapshot
 from safexp.wrappers.guard import Guard
 
 
@@ -17,12 +18,14 @@ def beyond(limit, width):
     return Known(lambda states, actions: np.where(states[:, 0] > limit, 1.0, 0.0), width)
 
 
-def filled(quantifier, constraint=Instantaneous(0.5), steps=12, mapping=False, penalty=Penalty(1.0, largest=100.0)):
+def filled(
+    quantifier, constraint=Instantaneous(0.5), steps=12, mapping=False, penalty=Penalty(1.0, largest=100.0), size=100
+):
     """A buffer of a walk to the right in two environments."""
     venv = DummyVecEnv([lambda: Line(6, mapping=mapping)] * 1 + [lambda: Line(6, mapping=mapping)])
     guard = Guard(venv, constraint, Shield(quantifier, venv.observation_space, venv.action_space), penalty)
     kind = RewritingDictReplayBuffer if mapping else RewritingReplayBuffer
-    buffer = kind(100, guard.observation_space, guard.action_space, n_envs=2, guard=guard)
+    buffer = kind(size, guard.observation_space, guard.action_space, n_envs=2, guard=guard)
     observations = guard.reset()
     for _ in range(steps):
         proposals = np.array([[0.5], [0.25]], dtype=np.float32)
@@ -110,3 +113,97 @@ def test_without_a_penalty_rewards_stay_raw():
     _, buffer = filled(beyond(1.0, 0.5), penalty=None)
     buffer.rewrite()
     assert set(buffer.rewards[buffer.history.stopped]) == {1.0}
+
+
+def copied_buffer(buffer, size=100, **options):
+    """A new buffer with a snapshot of this one."""
+    guard, _ = filled(beyond(1.0, 0.5), steps=0, **options)
+    kind = type(buffer)
+    fresh = kind(size, guard.observation_space, guard.action_space, n_envs=2, guard=guard)
+    snapshot.restore(fresh, *snapshot.take(buffer))
+    return fresh
+
+
+@pytest.mark.parametrize("steps", [1, 12, 37])
+def test_a_snapshot_keeps_every_row_that_rewriting_needs(steps):
+    _, buffer = filled(beyond(1.0, 0.5), steps=steps, size=60)
+    fresh = copied_buffer(buffer, size=60)
+    for name in ("stopped", "rewards", "thresholds", "executed"):
+        np.testing.assert_array_equal(getattr(fresh.history, name), getattr(buffer.history, name))
+    assert steps == 1 or fresh.history.stopped.any()
+    for kept in (fresh, buffer):
+        kept.history.guard.shield.quantifier = beyond(1.0, 0.125)
+        kept.rewrite()
+    np.testing.assert_equal(contents(fresh), contents(buffer))
+
+
+def test_a_snapshot_of_a_young_buffer_is_small():
+    _, buffer = filled(beyond(1.0, 0.5), steps=3, size=5000)
+    _, arrays = snapshot.take(buffer.history)
+    assert max(part.size for part in arrays.values()) < 1000
+
+
+def test_all_stops_are_rewritten_however_many_there_are(monkeypatch):
+    guard, buffer = filled(beyond(1.0, 0.5), steps=40)
+    monkeypatch.setattr("safexp.replay.CHUNK", 3)
+    stopped = buffer.history.stopped
+    assert stopped.sum() > 6
+    guard.shield.quantifier = beyond(1.0, 0.125)
+    buffer.rewrite()
+    assert set(buffer.rewards[stopped]) == {-8.0}
+
+
+def test_a_transition_that_is_overwritten_is_forgotten():
+    guard, buffer = filled(beyond(1.0, 0.5), steps=12, size=8)
+    assert buffer.history.stopped.shape == (4, 2)
+    assert not buffer.history.stopped.all()
+    guard.shield.quantifier = beyond(9.0, 0.0)
+    buffer.rewrite()
+    assert np.all(buffer.rewards == 1.0)
+
+
+def test_the_newest_transition_can_be_stopped_afterwards():
+    guard, buffer = filled(beyond(9.0, 0.0), steps=3)
+    assert not buffer.history.stopped.any()
+    buffer.stop_last(np.array([True, False]))
+    expected = np.zeros_like(buffer.history.stopped)
+    expected[2, 0] = True
+    np.testing.assert_array_equal(buffer.history.stopped, expected)
+    guard.shield.quantifier = beyond(-9.0, 0.5)
+    buffer.rewrite()
+    assert (buffer.rewards[2] == [-2.0, 1.0]).all()
+    assert (buffer.dones[2] == [1.0, 0.0]).all()
+    assert (buffer.rewards[:2] == 1.0).all()
+
+
+def test_an_episode_that_had_ended_by_itself_is_not_stopped_afterwards():
+    _, buffer = filled(beyond(9.0, 0.0), steps=6)
+    assert buffer.dones[5].all()
+    buffer.stop_last(np.array([True, True]))
+    assert not buffer.history.stopped.any()
+
+
+def test_discrete_actions_are_stored_as_they_were_executed():
+    venv = DummyVecEnv([lambda: Line(6, discrete=True)])
+    cheap = Known(lambda states, actions: np.where(actions[:, 1] == 1.0, 0.0, 1.0))
+    guard = Guard(venv, Instantaneous(0.5), Shield(cheap, venv.observation_space, venv.action_space), Penalty())
+    buffer = RewritingReplayBuffer(10, guard.observation_space, guard.action_space, guard=guard)
+    observations = guard.reset()
+    following, rewards, dones, infos = guard.step(np.array([2]))
+    buffer.add(observations, following, np.array([[2]]), rewards, dones, infos)
+    assert buffer.actions[0, 0, 0] == 1
+    buffer.stop_last(np.array([True]))
+    buffer.rewrite()
+    assert buffer.dones[0, 0] == 0.0
+
+
+def test_both_ends_of_a_box_are_stored_as_minus_one_and_one():
+    venv = DummyVecEnv([Line])
+    venv.action_space.low[:] = -3.0
+    guard = Guard(venv, Budget(100.0, cost_max=3.0), Shield(Unknown(), venv.observation_space, venv.action_space), None)
+    buffer = RewritingReplayBuffer(10, guard.observation_space, guard.action_space, guard=guard)
+    observations = guard.reset()
+    for move in (-3.0, 1.0, 0.0):
+        following, rewards, dones, infos = guard.step(np.array([[move]], dtype=np.float32))
+        buffer.add(observations, following, np.array([[0.123]]), rewards, dones, infos)
+    np.testing.assert_allclose(buffer.actions[:3, 0, 0], [-1.0, 1.0, 0.5])

@@ -43,7 +43,7 @@ def measure(quantifier: Quantifier, data: Transitions, thresholds: Array) -> Cov
     What cannot be predicted, because the quantifier raises or returns a NaN, is not covered and counts as exceeded.
     """
     rows = _evenly(len(data.costs))
-    costs, limits = (part[rows].reshape(len(rows), -1) for part in (data.costs, thresholds))
+    costs, limits = _columns(data.costs[rows]), _columns(thresholds[rows])
     mean, width = _predictions(quantifier, data.states[rows], data.actions[rows], costs.shape)
     covered = (np.abs(costs - mean) <= width).all(axis=1)
     near = (np.abs(costs - limits) <= NEAR).any(axis=1)
@@ -67,7 +67,7 @@ class Calibration(NamedTuple):
 def calibration(quantifier: Quantifier, data: Transitions) -> Calibration:
     """Whether a quantifier's widths are of the right size: none needed to be larger, or all could be smaller."""
     rows = _evenly(len(data.costs))
-    costs = data.costs[rows].reshape(len(rows), -1)
+    costs = _columns(data.costs[rows])
     mean, width = _predictions(quantifier, data.states[rows], data.actions[rows], costs.shape)
     telling = (width < 1.0).all(axis=1)
     missed = np.abs(costs - mean)[telling]
@@ -83,6 +83,11 @@ def total(parts: list[Coverage]) -> Coverage:
 def _evenly(count: int) -> NDArray[np.int64]:
     """At most `MOST_ROWS` of so many rows."""
     return np.unique(np.linspace(0, count - 1, min(MOST_ROWS, count)).astype(np.int64))
+
+
+def _columns(values: Array) -> Array:
+    """Values (n,) or (n, K) as (n, K)."""
+    return values[:, None] if values.ndim == 1 else values
 
 
 def _predictions(quantifier: Quantifier, states: Array, actions: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:

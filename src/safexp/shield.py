@@ -162,8 +162,6 @@ class Shield:
                 "the file's shield has a function for its safe action, which a file cannot hold: load it with "
                 "safe_action=<the same function>."
             )
-        if safe_action is None and document["safe_action"] is not None:
-            np.asarray(document["safe_action"], dtype=np.float64)  # raises where it is no action of any space
         if quantifier is None:
             quantifier = checkpoint.build_quantifier(document["quantifier"])
         elif document["quantifier"]["name"] == "Each" and not isinstance(quantifier, Each):

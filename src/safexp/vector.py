@@ -170,7 +170,7 @@ class BatchedVecEnv(VecEnv):
             dict(zip(names, values, strict=True)) for values in zip(*self.columns.values(), strict=True)
         ] or [{} for _ in range(self.num_envs)]
         for i in finished:
-            infos[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
+            infos[i]["TimeLimit.truncated"] = not terminated[i]
             infos[i]["terminal_observation"] = final[i]
         return copied(observations), np.asarray(rewards), dones, infos
 

@@ -151,3 +151,142 @@ def test_wrong_dimensions_are_named():
     gp.update(data_of(3))
     with pytest.raises(ValueError, match="learned inputs of 3 entries, got 4"):
         gp.predict(np.zeros((1, 3)), np.zeros((1, 1, 1)))
+
+
+def same_predictions(one, other):
+    queries = data_of(9, seed=3)
+    for found, expected in zip(
+        one.predict(queries.states, queries.actions[:, None]),
+        other.predict(queries.states, queries.actions[:, None]),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_second_fit_is_as_good_as_the_first():
+    refitted, fresh = ExactGP(0.5, noise=0.1), ExactGP(0.5, noise=0.1)
+    refitted.fit(data_of(200))
+    refitted.fit(data_of(50, seed=1))
+    fresh.fit(data_of(50, seed=1))
+    assert refitted.beta == fresh.beta
+    same_predictions(refitted, fresh)
+
+
+def test_a_fit_of_other_inputs_forgets_their_number():
+    gp = ExactGP(0.5)
+    gp.fit(Transitions(np.zeros((1, 4)), np.zeros((1, 1)), np.zeros(1)))
+    gp.fit(data_of(5))
+    assert gp.size == 5
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_beta_is_the_closed_form(noise):
+    gp = ExactGP(0.5, norm_bound=1.5, noise=noise, delta=0.1, regulariser=0.02, novelty=0.0)
+    gp.fit(data_of(30))
+    points = gp.state()["points"]
+    assert len(points) == 30
+    squares = ((points[:, None] - points[None]) ** 2).sum(axis=2)
+    _, information = np.linalg.slogdet(np.eye(30) + np.exp(-squares / 2) / 0.02)
+    expected = 1.5 + noise / np.sqrt(0.02) * np.sqrt(information + 2 * np.log(10.0))
+    assert gp.beta == pytest.approx(expected)
+    assert ExactGP(norm_bound=1.5, noise=noise, delta=0.1, regulariser=0.02).beta == pytest.approx(
+        1.5 + noise / np.sqrt(0.02) * np.sqrt(2 * np.log(10.0))
+    )
+
+
+def test_a_restored_model_is_as_sure_as_the_saved_one():
+    gp = ExactGP(0.5, noise=0.1)
+    gp.fit(data_of(60))
+    other = ExactGP(0.5, noise=0.1)
+    other.fit(data_of(90, seed=5))
+    other.restore(gp.state())
+    assert other.beta == pytest.approx(gp.beta, rel=1e-12)
+    assert other.size == gp.size
+    same_predictions(gp.with_delta(gp.delta), other)
+
+
+def test_many_points_at_once_and_in_parts_give_the_same_model(monkeypatch):
+    data = data_of(90)
+    whole = ExactGP(0.3, novelty=0.05)
+    whole.fit(data)
+    monkeypatch.setattr("safexp.quantifiers.exact_gp.CHUNK", 7)
+    chunks, parts = ExactGP(0.3, novelty=0.05), ExactGP(0.3, novelty=0.05)
+    chunks.fit(data)
+    for start in range(0, 90, 30):
+        parts.update(Transitions(*(None if part is None else part[start : start + 30] for part in data)))
+    for other in (chunks, parts):
+        np.testing.assert_array_equal(other.state()["points"], whole.state()["points"])
+        np.testing.assert_array_equal(other.state()["costs"], whole.state()["costs"])
+        assert other.beta == pytest.approx(whole.beta)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"norm_bound": np.inf},
+        {"norm_bound": np.nan},
+        {"noise": np.inf},
+        {"novelty": -0.1},
+        {"novelty": np.nan},
+        {"capacity": 0},
+        {"regulariser": 0.0},
+        {"regulariser": np.inf},
+        {"delta": 0.0},
+        {"delta": np.nan},
+        {"lengthscale": [1.0, 0.0]},
+        {"lengthscale": np.nan},
+    ],
+)
+def test_settings_that_void_the_bound_are_refused(settings):
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        ExactGP(**settings)
+
+
+def test_settings_at_their_ends_are_taken():
+    gp = ExactGP(0.5, noise=0.0, novelty=0.0, capacity=1)
+    gp.fit(data_of(3))
+    assert gp.size == 1
+    assert (gp.regulariser, ExactGP(noise=0.5).regulariser, ExactGP(noise=0.5, regulariser=0.1).regulariser) == (
+        1e-6,
+        0.25,
+        0.1,
+    )
+    assert (gp.bounds_realised_cost, ExactGP(noise=0.1).bounds_realised_cost) == (True, False)
+
+
+def test_a_file_of_too_many_points_is_refused():
+    gp = ExactGP(0.5, capacity=10, novelty=0.0)
+    gp.fit(data_of(10))
+    other = ExactGP(0.5, capacity=10)
+    other.restore(gp.state())
+    with pytest.raises(ValueError, match=r"10 saved points do not fit into ExactGP\(capacity=9\)"):
+        ExactGP(0.5, capacity=9).restore(gp.state())
+
+
+def test_a_fit_that_fails_leaves_the_prior():
+    gp, bad = ExactGP(0.5, noise=0.1), data_of(5)
+    gp.fit(data_of(50))
+    with pytest.raises(ValueError, match="cost"):
+        gp.fit(bad._replace(costs=np.full(5, np.nan)))
+    same_predictions(gp, ExactGP(0.5, noise=0.1))
+
+
+def test_the_defaults_are_those_of_the_documentation():
+    assert ExactGP().settings() == {
+        "lengthscale": [1.0],
+        "norm_bound": 1.0,
+        "noise": 0.0,
+        "delta": 0.05,
+        "kernel": "rbf",
+        "regulariser": 1e-6,
+        "prior_mean": 0.0,
+        "capacity": 1000,
+        "novelty": 1e-3,
+    }
+
+
+def test_only_a_variance_above_the_novelty_is_worth_a_place():
+    nothing = ExactGP(0.5, novelty=1.0)
+    nothing.fit(data_of(20))
+    assert nothing.size == 0
+    same_predictions(nothing, ExactGP(0.5, novelty=1.0))

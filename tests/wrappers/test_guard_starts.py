@@ -12,7 +12,7 @@ from conftest import Line, line_cost
 from safexp import Budget, Instantaneous, Known, Penalty, Shield, StateVisits, Unknown
 from safexp.tasks.planar_robot import PlanarRobotVector
 from safexp.vector import as_vec_env
-from safexp.wrappers.guard import Guard, NothingSafeError
+from safexp.wrappers.guard import MAX_STARTS, Guard, NothingSafeError
 
 
 def test_an_unsafe_first_state_is_charged_and_stopped():
@@ -66,6 +66,22 @@ def test_a_world_whose_starts_all_turn_bad_is_given_up():
     env.start = 9.0
     with pytest.raises(NothingSafeError, match="100 first states in a row"):
         walk(guard, [0.0])
+
+
+def test_a_first_state_that_is_certified_at_the_last_try_is_taken():
+    class Improves(Line):
+        resets = 0
+
+        def reset(self, **options):
+            self.resets += 1
+            self.start = 9.0 if 1 < self.resets <= 1 + MAX_STARTS else 0.0
+            return super().reset(**options)
+
+    knows = Known(lambda states, actions: np.where(states[:, 0] > 5, 1.0, 0.0))
+    guard = guard_of(Instantaneous(0.5), knows, env=lambda: Improves(1))
+    guard.reset()
+    walk(guard, [0.0])
+    assert guard.venv.envs[0].resets == 2 + MAX_STARTS
 
 
 def test_recheck_stops_what_a_changed_quantifier_no_longer_certifies():

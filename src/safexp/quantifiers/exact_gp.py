@@ -190,7 +190,9 @@ class ExactGP(Quantifier):
         return diagonal
 
     def _reweigh(self) -> None:
+        """What follows from the kept points, the same to the bit whether they were learned or loaded."""
         factor = self._inverse_factor[: self.size, : self.size]
+        self._log_det = -2 * float(np.log(np.diagonal(factor)).sum())
         self._weights = factor.T @ (factor @ (self._costs[: self.size] - self.prior_mean))
         self._log_det = -2 * float(np.log(np.diagonal(factor)).sum())
 

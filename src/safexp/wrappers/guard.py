@@ -323,7 +323,8 @@ class Guard(VecEnvWrapper):
             self._look(rows)
             self._open(rows)
             rows = rows & ~self._viable
-        raise NothingSafeError(f"{MAX_STARTS} first states in a row offered no safe action. {self._advice()}")
+        if rows.any():
+            raise NothingSafeError(f"{MAX_STARTS} first states in a row offered no safe action. {self._advice()}")
 
     def _advice(self) -> str:
         """What may be wrong where no first state offers a safe action."""
