@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safexp import Unknown
-from safexp.asking import LEVEL_TOLERANCE, ask
+from safexp.asking import LEVEL_TOLERANCE, as_levels, ask
 
 STATES, ACTIONS = np.zeros((2, 1)), np.zeros((2, 3, 1))
 
@@ -16,16 +16,16 @@ STATES, ACTIONS = np.zeros((2, 1)), np.zeros((2, 3, 1))
 class Says(Unknown):
     """Answers what it was made with."""
 
-    def __init__(self, mean, width):
-        self.mean, self.wide = mean, width
+    def __init__(self, mean, width, num_costs=1):
+        self.mean, self.wide, self.num_costs = mean, width, num_costs
 
     def predict(self, states, actions):
         return self.mean, self.wide
 
 
 def said(mean, width, num_costs=1, levels=None):
-    levels = None if levels is None else np.array(levels)
-    return ask(Says(mean, width), STATES, ACTIONS, num_costs, levels)
+    quantifier = Says(mean, width, num_costs)
+    return ask(quantifier, STATES, ACTIONS, as_levels(levels, quantifier))
 
 
 @given(st.floats(-2, 2), st.floats(0, 2))

@@ -1,10 +1,10 @@
 """A controller with a shield around it, for use: an answer at every step, in time, whatever goes wrong.
 
-policy = ShieldedPolicy(controller, Shield.load("agent.safexp"), Budget(20), fallback=brake, deadline=0.005)
-policy.reset(observation)
-while running:
-    observation, cost = plant(policy.act(observation).action)
-    policy.observe(cost)
+    policy = ShieldedPolicy(controller, Shield.load("agent.safexp"), Budget(20), fallback=brake, deadline=0.005)
+    policy.reset(observation)
+    while running:
+        observation, cost = plant(policy.act(observation).action)
+        policy.observe(cost)
 """
 
 from __future__ import annotations
