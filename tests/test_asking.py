@@ -75,7 +75,7 @@ def test_an_answer_of_another_shape_is_none(mean, width, num_costs, answered):
     assert answered or f"expected (2, 3, {num_costs})" in problem
 
 
-@given(st.floats(0, 1), st.sampled_from([(0.0, 1.0), (0.0, 0.25, 0.5), (0.5,)]))
+@given(st.floats(0, 1), st.sampled_from([(0.0, 1.0), (0.0, 0.25, 0.5), (0.5,), (0.5, 0.75)]))
 def test_a_bound_is_rounded_down_to_a_level_unless_rounding_alone_parts_them(bound, levels):
     bounds, _, _ = said(np.full((2, 3), bound), np.zeros((2, 3)), levels=levels)
     reached = [level for level in levels if level <= bound + LEVEL_TOLERANCE]

@@ -132,10 +132,16 @@ def test_only_costs_with_levels_need_a_bound_on_what_is_observed():
     assert as_levels(None, both) is None
 
 
+def test_the_levels_of_one_cost_may_be_an_array():
+    (levels,) = as_levels(np.array([1.0, 0.25]), Known(visits))
+    assert levels.tolist() == [0.25, 1.0]
+
+
 def test_a_cost_is_a_level_up_to_rounding():
     levels = (None, np.array([0.0, 0.5, 1.0]))
     fine = np.array([[0.3, 0.5 + LEVEL_TOLERANCE / 2], [0.7, 1.0 - LEVEL_TOLERANCE / 2], [0.1, 0.0]])
     check_levels(levels, fine)
+    check_levels(levels, np.array([[0.3, LEVEL_TOLERANCE]]))
     for near in (0.5 + 3 * LEVEL_TOLERANCE, 0.5 - 3 * LEVEL_TOLERANCE):
         with pytest.raises(ValueError, match=r"cost 1 was 0\.\d+ .* none of its levels \[0\.0, 0\.5, 1\.0\]"):
             check_levels(levels, np.array([[0.3, near], [0.3, 0.0]]))

@@ -180,6 +180,14 @@ def test_outcomes_are_kept_as_they_were_and_the_latest_of_them(monkeypatch):
     assert one.metrics()["vouched"] == 4
 
 
+def test_a_thousand_outcomes_are_kept():
+    one = vouched()
+    places = np.arange(1500.0)
+    one.note(places[:, None], np.zeros(1500), np.full(1500, 0.5))
+    assert one.state()["kept"][:, 0].tolist() == places[500:].tolist()
+    assert one.metrics()["vouched"] == 1500
+
+
 def test_outcomes_come_back_from_a_file_and_nothing_from_none():
     one, other = vouched(), vouched()
     assert list(one.state()) == ["counts"]
@@ -202,11 +210,11 @@ def test_the_worst_broken_promise_is_said_and_only_the_first_one_aloud(verify, c
         one.note(np.zeros((2, 1)), np.array([0.1, 0.2]), np.array([0.5, 0.5]))
         assert not caplog.records
         one.note(np.zeros((3, 1)), np.array([0.75, 1.0, 0.1]), np.array([0.5, 0.25, 0.5]))
-        one.note(np.zeros((2, 1)), np.array([[0.1, 0.6], [0.7, 0.5]]), np.array([[0.5, 0.5]] * 2))
+        one.note(np.zeros((2, 1)), np.array([[0.1, 0.9], [0.6, 0.6]]), np.array([[0.5, 0.5]] * 2))
     first, second = caplog.records
     assert (first.levelno, second.levelno) == (logging.WARNING, logging.DEBUG)
     assert "it cost [1.] where [0.25] was allowed" in first.message
-    assert "it cost [0.7 0.5] where [0.5 0.5] was allowed" in second.message
+    assert "it cost [0.1 0.9] where [0.5 0.5] was allowed" in second.message
     assert ("no longer believed" in first.message) == verify
     assert believed(one, [0.0]) == [not verify]
 
