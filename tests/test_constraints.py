@@ -246,9 +246,9 @@ def test_every_constraint_on_a_cost_checks_where_it_comes_from_and_how_large_it_
     with pytest.raises(TypeError, match=r"cost=3\) must be a key of the environment's info, or a function"):
         make(cost=3)
     for cost_max in (0.0, -1.0, np.inf, np.nan):
-        with pytest.raises(ValueError, match="cost_max=.* must be finite and above 0"):
+        with pytest.raises(ValueError, match=r"cost_max=.* must be finite and above 0"):
             make(cost_max=cost_max)
-    with pytest.raises(TypeError, match="cost_max='1'.* must be a number"):
+    with pytest.raises(TypeError, match=r"cost_max='1'.* must be a number"):
         make(cost_max="1")
 
 
