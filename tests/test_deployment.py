@@ -228,6 +228,7 @@ def test_several_costs_and_margins_are_accounted_for():
     both.act(HERE)
     both.observe([0.5, np.nan])
     np.testing.assert_allclose(both.threshold, [1.5, 2.0])
+    assert both.bad_costs == 1
     with pytest.raises(RuntimeError, match="there is no action that this cost could belong to"):
         both.observe([0.0, 0.0])
     both.act(HERE)

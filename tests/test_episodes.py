@@ -158,3 +158,21 @@ def test_violations_are_those_of_finished_and_of_running_episodes():
 
 def test_an_episode_that_tells_of_no_takeovers_had_none():
     assert Episode(0, 1, 1, 0.5, 0.5, 0.0, 0.0, False, False, 0).takeovers == 0
+
+
+def test_a_long_episode_beside_short_ones_keeps_all_of_its_steps():
+    recorder = Recorder(Budget(299.5), 2)
+    both, second = np.array([True, True]), np.array([False, True])
+    recorder.begin(both, np.zeros((2, 1)))
+    for step in range(300):
+        recorder.step(np.ones(2), np.ones(2), ~both)
+        if step % 10 == 9:
+            recorder.end(second, ~both)
+            recorder.begin(second, np.zeros((2, 1)))
+    recorder.end(np.array([True, False]), ~both)
+    assert [episode.cost for episode in recorder.episodes] == [10.0] * 30 + [300.0]
+    assert [episode.violated for episode in recorder.episodes] == [False] * 30 + [True]
+
+
+def test_before_a_step_none_has_brought_anything():
+    np.testing.assert_array_equal(Recorder(AllOf(Budget(1.0), Budget(1.0)), 2).latest, np.zeros((2, 2)))

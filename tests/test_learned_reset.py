@@ -10,7 +10,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from conftest import Line
 from safexp import MASE, TRPO, AllOf, Budget, Instantaneous, Unknown
 from safexp.checkpoint import CheckpointError
-from safexp.learned_reset import NEARBY, LearnedReset, near_in_time
+from safexp.learned_reset import LearnedReset, near_in_time
 from safexp.signals import Step
 from safexp.stops import Driven, Reset
 from test_stops import Pit
@@ -94,7 +94,7 @@ def test_steps_near_a_cost_are_found():
     costly[100, 0] = True
     near = near_in_time(costly)
     assert not near[:, 1].any()
-    np.testing.assert_array_equal(np.flatnonzero(near[:, 0]), np.arange(100 - NEARBY, 100 + NEARBY + 1))
+    np.testing.assert_array_equal(np.flatnonzero(near[:, 0]), np.arange(75, 126))
 
 
 def test_it_is_trained_alongside_and_saved_with_its_agent(tmp_path):

@@ -153,6 +153,9 @@ def test_a_bound_that_is_no_number_takes_over():
     [
         (lambda: Reset(braking=-1), r"Reset\(braking=-1\) must be finite and at least 0"),
         (lambda: Fallback(climb, way_out, reserve=np.inf), r"Fallback\(reserve=inf, spare=2.0\) must be finite"),
+        (lambda: Fallback(climb, way_out, spare=np.inf), r"Fallback\(reserve=5.0, spare=inf\) must be finite"),
+        (lambda: Fallback(climb, way_out, reserve=-0.1), r"Fallback\(reserve=-0.1, spare=2.0\) must be finite"),
+        (lambda: Fallback(climb, way_out, spare=-0.1), r"Fallback\(reserve=5.0, spare=-0.1\) must be finite"),
         (lambda: guard_of(Reset(braking=9)), "braking=9 leaves nothing of Budget, whose threshold begins at 8"),
         (lambda: guard_of(Fallback(climb, way_out), limit=6.0), "Budget leaves no budget for a way out.*6 are kept"),
         (lambda: guard_of(Fallback(climb, lambda seen: 1.0)).reset(), r"way_out returned shape \(\), expected \(1,\)"),

@@ -297,3 +297,16 @@ def test_before_the_first_step_nothing_is_told():
     venv = as_vec_env(Mute())
     venv.reset()
     assert not gives(venv, [{}, {}], "cost")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_infos_within_infos_are_no_columns_and_spoil_none(mode):
+    class Nested(Line):
+        def info(self, move):
+            return super().info(move) | {"sensors": {"left": move}}
+
+    venv = as_vec_env(SyncVectorEnv([Nested, Nested], autoreset_mode=mode))
+    venv.reset()
+    _, _, _, infos = step(venv, 0.25, 0.5)
+    np.testing.assert_array_equal(info_column(venv, infos, "cost"), [0.25, 0.5])
+    assert set(venv.columns) == {"cost", "margin"}

@@ -198,7 +198,9 @@ def test_a_file_holds_all_of_it(tmp_path):
         np.testing.assert_array_equal(one, other)
     stricter = loaded.with_delta(0.05)
     assert (stricter.delta, stricter.quantifier.delta) == pytest.approx((0.05, 0.025))
+    assert np.isfinite(stricter.scale)
     assert stricter.scale >= loaded.scale
+    assert stricter.held_out_episodes == loaded.held_out_episodes > 0
 
 
 def test_each_of_several_costs_is_calibrated_by_itself():

@@ -167,3 +167,11 @@ def test_a_cost_that_just_meets_its_threshold_does_not_end_the_episode(constrain
     envs = EarlyTermination(DummyVecEnv([Exact]), constraint)
     envs.reset()
     assert not envs.step(moves(0.0))[2][0]
+
+
+def test_before_a_step_nothing_has_been_left():
+    envs = Recorded(DummyVecEnv([Line]), Budget(2.0))
+    np.testing.assert_array_equal(envs.remaining, [-np.inf])
+    envs.reset()
+    envs.step(moves(0.5))
+    np.testing.assert_allclose(envs.remaining, [1.5])
