@@ -74,7 +74,10 @@ def test_before_anyone_is_asked_only_promises_are_known():
     assert np.all(offers.upper_bounds[~offers.safe] == np.inf)
     assert np.all(offers.widths == np.inf)
     assert not offers.whole.any()
-    assert not unasked(candidates, 2, None).safe.any()
+    np.testing.assert_array_equal(offers.promised, [2, -1, -1])
+    nothing = unasked(candidates, 2, None)
+    assert not nothing.safe.any()
+    np.testing.assert_array_equal(nothing.promised, [-1, -1, -1])
 
 
 def test_the_least_width_is_the_smallest_of_any_action():

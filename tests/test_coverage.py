@@ -144,3 +144,7 @@ def test_before_anything_is_looked_at_all_counts_are_zero():
 def test_nothing_was_seen_in_an_epoch_without_steps():
     nothing = Transitions(np.zeros((0, 1)), np.zeros((0, 1)), np.zeros(0))
     assert measure(Known(lambda states, actions: np.zeros(len(states))), nothing, np.zeros(0)) == Coverage()
+
+
+def test_a_cost_at_the_end_of_its_interval_is_covered():
+    assert measure(says(0.5, 0.25), data_of([0.75, 0.25]), np.full(2, 0.9)).covered == 2

@@ -44,6 +44,7 @@ def test_close_ends_the_thread_of_a_policy_that_is_still_there():
     policy = around(deadline=10.0)
     policy.act(HERE)
     (thread,) = set(threading.enumerate()) - before
+    assert thread.daemon  # a controller that hangs must not keep the program from ending
     policy.close()
     thread.join(30)
     assert not thread.is_alive()

@@ -255,3 +255,11 @@ def test_the_defaults_are_those_of_the_documentation():
 def test_of_several_constraints_the_smallest_is_named():
     with pytest.raises(ValueError, match="AllOf leaves no budget for a way out"):
         LearnedReset().check(AllOf(Budget(20.0), Instantaneous(0.5)), DummyVecEnv([Narrow]))
+
+
+def test_an_episode_that_ended_is_forgotten_and_the_others_are_followed():
+    stop = promising([3.0, 3.0])
+    stop.note(step_of([0.0, 0.0], NEITHER, BOTH))
+    stop.end(np.array(FIRST), stopped=False)
+    stop.note(step_of([0.0, 99.0], BOTH, NEITHER))
+    assert (stop.takeovers, stop.misses) == (1, 1)

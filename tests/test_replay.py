@@ -207,3 +207,18 @@ def test_both_ends_of_a_box_are_stored_as_minus_one_and_one():
         following, rewards, dones, infos = guard.step(np.array([[move]], dtype=np.float32))
         buffer.add(observations, following, np.array([[0.123]]), rewards, dones, infos)
     np.testing.assert_allclose(buffer.actions[:3, 0, 0], [-1.0, 1.0, 0.5])
+
+
+def test_an_empty_buffer_holds_nothing():
+    _, buffer = filled(beyond(1.0, 0.1), steps=0)
+    assert buffer.history.filled == 0
+
+
+def test_the_action_that_led_to_a_stop_is_asked_about_again():
+    guard, buffer = filled(beyond(1.0, 0.1))
+    stops = buffer.history.stopped.copy()
+    assert stops.any(axis=0).all()
+    guard.shield.quantifier = Known(lambda states, actions: np.where(actions[:, 0] == 0.25, 0.0, 1.0))
+    buffer.rewrite()
+    assert buffer.dones[stops[:, 0], 0].all()
+    assert not buffer.dones[stops[:, 1], 1].any()

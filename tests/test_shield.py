@@ -368,3 +368,25 @@ def test_what_is_no_number_is_not_certified():
 def test_more_candidates_than_a_file_may_ask_for_are_refused():
     with pytest.raises(ValueError, match="num_candidates=20000 must be at most 10,000"):
         shield_of(Unknown(), num_candidates=20_000)
+
+
+def test_a_discrete_proposal_is_vouched_for_only_if_it_is_the_one():
+    shield = shield_of(Known(choice_cost), THREE, safe_action=7)
+    for action, vouched in ((5, False), (7, True)):
+        decision = shield.filter(np.zeros(2), action, 0.3)
+        assert (decision.action, decision.intervened, decision.vouched) == (action, False, vouched)
+    decisions = shield.filter_batch(np.zeros((2, 2)), np.array([5, 7]), np.full(2, 0.3))
+    np.testing.assert_array_equal(decisions.vouched, [False, True])
+
+
+def test_what_a_model_certified_in_place_of_a_proposal_is_not_vouched_for():
+    decision = shield_of(Known(choice_cost), THREE).filter(
+        np.zeros(2), 7, 0.6, preferences=lambda: np.array([[0, 1, 2]])
+    )
+    assert (decision.action, decision.intervened, decision.vouched) == (6, True, False)
+
+
+def test_a_safe_proposal_takes_one_question():
+    quantifier = Broken(mean=0.2)
+    assert not shield_of(quantifier).filter(np.zeros(2), np.zeros(2), 0.5).intervened
+    assert quantifier.calls == 1

@@ -310,3 +310,20 @@ def test_infos_within_infos_are_no_columns_and_spoil_none(mode):
     _, _, _, infos = step(venv, 0.25, 0.5)
     np.testing.assert_array_equal(info_column(venv, infos, "cost"), [0.25, 0.5])
     assert set(venv.columns) == {"cost", "margin"}
+
+
+def test_what_steps_like_an_environment_is_one():
+    class Duck:
+        def __init__(self):
+            self.line = Line()
+            self.observation_space, self.action_space = self.line.observation_space, self.line.action_space
+
+        def reset(self, **options):
+            return self.line.reset(**options)
+
+        def step(self, action):
+            return self.line.step(action)
+
+    venv = as_vec_env(Duck())
+    venv.reset()
+    np.testing.assert_array_equal(step(venv, 0.5)[0], [[0.5]])

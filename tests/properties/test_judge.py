@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -75,3 +76,9 @@ def test_what_is_no_number_is_a_violation():
     signals = np.array([0.0, np.nan, 0.0])
     for constraint in (Budget(2.0), Instantaneous(0.5), Schedule([0.5]), Margin(), StateVisits(1.0, unsafe)):
         assert constraint.violated(np.zeros(()), signals)
+
+
+@pytest.mark.parametrize("limit", [100.0, 1e6])
+def test_rounding_is_forgiven_in_proportion_to_a_large_limit(limit):
+    for share, broken in ((5e-8, False), (2e-7, True)):
+        assert Budget(limit).violated(np.zeros(()), np.array([limit, share * limit])) is broken

@@ -286,3 +286,32 @@ def test_several_costs_are_refused_before_anything_is_learned():
 
 def test_no_scores_have_no_worst():
     assert episode_maxima(np.zeros(0), np.zeros(0, dtype=np.int64)).shape == (0,)
+
+
+def test_before_anything_is_held_out_every_width_is_infinite():
+    class Sure(PromisesCosts):
+        def predict(self, states, actions):
+            return np.full(actions.shape[:2], 0.5), np.zeros(actions.shape[:2])
+
+    mean, width = Calibrated(Sure()).predict(*ONE)
+    assert (mean.tolist(), width.tolist()) == ([[0.5]], [[math.inf]])
+
+
+def test_while_nothing_is_certified_nothing_is_watched():
+    calibrated = Calibrated(PromisesCosts(), rate=1.0)
+    calibrated.excess = 1.0
+    calibrated.update(data_of(np.full(10, 0.9)))
+    assert math.isinf(calibrated.scale)
+    assert calibrated.excess == 1.0
+
+
+def test_what_certifies_is_not_warned_of(caplog):
+    with caplog.at_level(logging.WARNING, "safexp"):
+        Calibrated(PromisesCosts()).fit(data_of(np.full(1000, 0.5)))
+    assert not caplog.records
+
+
+def test_a_warning_tells_how_many_episodes_there_are(caplog):
+    with caplog.at_level(logging.WARNING, "safexp"):
+        Calibrated(PromisesCosts(), near=0.8).fit(data_of(np.full(100, 0.5)))
+    assert "certifies nothing: 0 held-out episodes have a cost of 0.8 or more" in caplog.text

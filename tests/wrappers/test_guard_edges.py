@@ -229,3 +229,21 @@ def test_a_stop_is_told_of_episodes_that_end_between_two_steps():
     guard.shield.quantifier = Known(lambda states, actions: np.where(states[:, 0] > 0.25, 1.0, 0.0))
     guard.recheck()
     assert stop.ends[1:] == [([True, False], True)]
+
+
+def test_a_stop_that_never_drives_is_told_that_it_does_not():
+    class Told(Reset):
+        def __init__(self):
+            super().__init__()
+            self.steps = []
+
+        def note(self, step):
+            self.steps.append(step)
+
+    stop = Told()
+    guard = guard_of([lambda: Line(horizon=2), lambda: Line(horizon=3)], stop=stop)
+    guard.reset()
+    for _ in range(3):
+        guard.step(np.zeros((2, 1), dtype=np.float32))
+    assert not any(step.driving.any() or step.driving_on.any() for step in stop.steps)
+    np.testing.assert_array_equal([step.ended for step in stop.steps], [[False, False], [True, False], [False, True]])
