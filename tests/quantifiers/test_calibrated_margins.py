@@ -293,6 +293,8 @@ def test_before_anything_is_held_out_every_width_is_infinite():
         def predict(self, states, actions):
             return np.full(actions.shape[:2], 0.5), np.zeros(actions.shape[:2])
 
+        predict_target = predict
+
     mean, width = Calibrated(Sure()).predict(*ONE)
     assert (mean.tolist(), width.tolist()) == ([[0.5]], [[math.inf]])
 
