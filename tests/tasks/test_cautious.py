@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from safexp.tasks.cautious import drive, gentle, nearness
-from safexp.tasks.goal import SOFTNESS, GoalVectorEnv
+from safexp.tasks.navigation import SOFTNESS, NavigationVectorEnv
 from safexp.tasks.knowledge import knowledge_of
 from safexp.tasks.layouts import STATIC
 
@@ -36,7 +36,7 @@ def test_its_log_is_of_whole_transitions(driven):
 
 
 def test_the_projection_reads_distance_direction_and_velocity():
-    envs = GoalVectorEnv(200, layout="Static")
+    envs = NavigationVectorEnv(200, layout="Static")
     observations, _ = envs.reset(seed=0)
     closeness, ahead, left, *velocity = (observations @ nearness(12, 16).T).T
     np.testing.assert_allclose(3 * (1 - closeness / 2) - 0.7, envs.margins(), atol=1e-9)

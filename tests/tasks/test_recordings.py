@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from safexp.tasks.goal import GoalVectorEnv
+from safexp.tasks.navigation import NavigationVectorEnv
 from safexp.tasks.recordings import Verification, verify
 from safexp.tasks.robots import headings_to_quaternions
 
@@ -34,10 +34,11 @@ def test_a_whole_episode_repeats_from_its_start(name: str) -> None:
     with np.load(DATA / f"{name}.npz") as file:
         start, actions, observations = file["qpos"][0], file["action"][:100], file["obs"][:100]
         goal, hazards = file["goal"][0], file["hazards"][0]
-    env = GoalVectorEnv(1, robot, layout, autoreset_mode="Disabled")
+    env = NavigationVectorEnv(1, robot, layout, autoreset_mode="Disabled")
     env.reset(seed=0)
     attitude = start[None, 3:7] if robot == "Car" else headings_to_quaternions(start[2:3])
-    env.physics.place(np.array([0]), start[None, :2], attitude, start[None, -7:-5], start[None, -4:])
+    places, quats = {"vases": start[None, None, -7:-5]}, {"vases": start[None, None, -4:]}
+    env.physics.place(np.array([0]), start[None, :2], attitude, places, quats)
     env.goal[0], env.hazards[0] = goal, hazards
     differences = [
         np.abs(env.step(action[None])[0] - seen).max() for action, seen in zip(actions, observations, strict=True)

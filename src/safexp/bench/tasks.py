@@ -10,8 +10,9 @@ from typing import Any, Final
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from safexp.tasks.goal import GoalVectorEnv
-from safexp.tasks.layouts import DYNAMIC, GOAL1, MOVING, STATIC
+from safexp.tasks.navigation import NavigationVectorEnv
+from safexp.tasks.layouts import DYNAMIC, MOVING, STATIC
+from safexp.tasks.suite import GOAL1
 from safexp.tasks.physics import FRESH, SUBSTEPS
 from safexp.tasks.robots import CAR, POINT
 
@@ -50,9 +51,9 @@ class _Case:
     def __init__(self, robot: str, layout: str, batch: int, threads: int) -> None:
         self._names = {"task": f"{robot} {layout}", "batch": batch, "threads": threads}
         self._batch = batch
-        self._task = GoalVectorEnv(batch, robot, layout, threads=threads, autoreset_mode=AutoresetMode.SAME_STEP)
+        self._task = NavigationVectorEnv(batch, robot, layout, threads=threads, autoreset_mode=AutoresetMode.SAME_STEP)
         self._task.reset(seed=0)
-        twin = GoalVectorEnv(batch, robot, layout, threads=threads)
+        twin = NavigationVectorEnv(batch, robot, layout, threads=threads)
         twin.reset(seed=0)
         self._physics = twin.physics.batch
         self._ctrl = self._physics.bind("ctrl")

@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Place = tuple[float, float]
+Region = tuple[Place, Place]
+"""A rectangle: its corner of least and that of largest coordinates."""
 
 DRAWS: Final = 10
 """Draws made together, as long as a thing has found no place."""
@@ -27,11 +30,15 @@ ATTEMPTS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Things:
-    """K things to place: their keep-outs, the places of those that have one, and the square's half-width."""
+    """K things to place: their keep-outs, the places of those that have one, and the square's half-width.
+
+    The first has a region of its own if `first_region` is given.
+    """
 
     keepouts: tuple[float, ...]
-    places: tuple[tuple[float, float] | None, ...]
+    places: tuple[Place | None, ...]
     extent: float
+    first_region: Region | None = None
 
     def separation(self) -> Array:
         """Least distances between things, (K, K)."""
@@ -39,8 +46,12 @@ class Things:
         return keepouts[:, None] + keepouts[None, :]
 
     def room(self) -> Array:
-        """Half-widths of the squares in which the things' centres may lie, (K,)."""
-        return np.maximum(0.0, self.extent - np.array(self.keepouts))
+        """Rectangles (K, 2, 2) in which the things' centres may lie: their least and largest coordinates."""
+        half = np.maximum(0.0, self.extent - np.array(self.keepouts))
+        room = np.stack([-half, half], axis=1)[..., None].repeat(2, axis=2)
+        if self.first_region is not None:
+            room[0] = self.first_region
+        return room
 
 
 def sample(things: Things, rng: np.random.Generator, count: int) -> Array:
@@ -80,16 +91,16 @@ def _attempt(things: Things, rng: np.random.Generator, count: int) -> tuple[Arra
 
 
 def _free_places(
-    rng: np.random.Generator, room: float, others: Array, separation: Array, tries: int
+    rng: np.random.Generator, room: Array, others: Array, separation: Array, tries: int
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Uniform places (n, 2) in ±`room`, at least `separation` (k,) from `others` (n, k, 2), and if found (n,).
+    """Uniform places (n, 2) in `room` (2, 2), at least `separation` (k,) from `others` (n, k, 2), and if found (n,).
 
     Each row takes the first of at most `tries` draws that is free.
     """
     places, found = np.zeros((len(others), 2)), np.zeros(len(others), dtype=np.bool_)
     missing = np.arange(len(others))
     for _ in range(tries // DRAWS):
-        draws = rng.uniform(-room, room, (len(missing), DRAWS, 2))
+        draws = rng.uniform(room[0], room[1], (len(missing), DRAWS, 2))
         east = draws[:, :, None, 0] - others[missing, None, :, 0]
         north = draws[:, :, None, 1] - others[missing, None, :, 1]
         free = np.logical_and.reduce(east * east + north * north >= separation * separation, axis=2)

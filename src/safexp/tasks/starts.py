@@ -5,31 +5,36 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from safexp.tasks import placement
-from safexp.tasks.layouts import GOAL, Layout
-from safexp.tasks.robots import Array, headings_to_quaternions
+from safexp.tasks.layouts import Layout
+from safexp.tasks.robots import Array, Robot, headings_to_quaternions
 
 BLOCK: Final = 64
 """Starts drawn at a time: one alone would pay numpy's overhead for every thing that is placed."""
 
 
 class Start(NamedTuple):
-    """m starts: places (m, K, 2), attitudes of robot and vase (m, 4), phases and senses of the hazards (m, k)."""
+    """m starts: places (m, K, 2), attitudes of the robot (m, 4) and of the bodies (m, B, 4), phases and senses of the
+    hazards (m, k), and the buttons to press (m,).
+    """
 
     layouts: Array
     attitudes: Array
-    turns: Array
+    quats: Array
     phases: Array
     senses: Array
+    buttons: NDArray[np.int64]
 
 
 class Starts:
-    """A supply of independent starts for one layout."""
+    """A supply of independent starts for one robot and layout."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, robot: Robot) -> None:
         self._layout = layout
-        self._supply = _draw(layout, np.random.default_rng(0), 0)
+        self._robot = robot
+        self._supply = _draw(layout, robot, np.random.default_rng(0), 0)
 
     def discard(self) -> None:
         """Forget what was drawn ahead, so that the next start follows from the generator alone."""
@@ -39,20 +44,29 @@ class Starts:
         """The next `count` starts, with as many drawn from `rng` as are missing."""
         missing = count - len(self._supply.layouts)
         if missing > 0:
-            drawn = _draw(self._layout, rng, max(missing, BLOCK))
+            drawn = _draw(self._layout, self._robot, rng, max(missing, BLOCK))
             self._supply = Start(*map(np.concatenate, zip(self._supply, drawn, strict=True)))
         taken = Start(*(part[:count] for part in self._supply))
         self._supply = Start(*(part[count:] for part in self._supply))
         return taken
 
 
-def _draw(layout: Layout, rng: np.random.Generator, count: int) -> Start:
-    layouts = placement.sample(layout.things, rng, count)
-    if layout.goal_place is None:
+def _draw(layout: Layout, robot: Robot, rng: np.random.Generator, count: int) -> Start:
+    things, goal = layout.things(robot), layout.spans(robot)["goal"].start
+    layouts = placement.sample(things, rng, count)
+    if layout.goal_place is None and layout.pays in ("reaching", "pushing"):
         # Safety Gym draws the goal once more when all else stands.
-        goals, found = placement.move(layout.things, rng, GOAL, layouts)
-        layouts[found, GOAL] = goals[found]
-    headings, turns = rng.uniform(0.0, 2 * np.pi, (2, count))
+        goals, found = placement.move(things, rng, goal, layouts)
+        layouts[found, goal] = goals[found]
+    bodies = sum(group.count for group in layout.groups(robot))
+    headings, *turns = rng.uniform(0.0, 2 * np.pi, (1 + max(1, bodies), count))
     phases = rng.uniform(0.0, 2 * np.pi, (count, layout.hazards))
     senses = rng.choice([-1.0, 1.0], (count, layout.hazards))
-    return Start(layouts, headings_to_quaternions(headings), headings_to_quaternions(turns), phases, senses)
+    return Start(
+        layouts,
+        headings_to_quaternions(headings),
+        headings_to_quaternions(np.stack(turns[:bodies], axis=1) if bodies else np.zeros((count, 0))),
+        phases,
+        senses,
+        rng.integers(layout.buttons, size=count) if layout.buttons else np.zeros(count, dtype=np.int64),
+    )

@@ -1,7 +1,7 @@
-"""The Goal tasks: drive the Point or the Car to the goal, keep its centre out of the hazards.
+"""The navigation tasks: drive the Point or the Car to goals, press buttons, push a box, go round, run; avoid what costs.
 
-`GoalVectorEnv` runs many at once and loops over none of them; `GoalEnv` is a batch of one. Definitions, and what is
-known of the originals, are in docs/goal-tasks.md.
+`NavigationVectorEnv` runs many at once and loops over none of them; `NavigationEnv` is a batch of one. Definitions, and
+what is known of the originals, are in docs/goal-tasks.md.
 """
 
 from __future__ import annotations
@@ -16,37 +16,42 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
-from safexp.tasks import placement
+from safexp.tasks import costs, placement, rewards
+from safexp.tasks.batches import Info, Mask, checked_actions, first_of, object_rows, only_where, reset_mask
 from safexp.tasks.drawing import draw
 from safexp.tasks.knowledge import Knowledge
-from safexp.tasks.layouts import GOAL, GOAL_RADIUS, HAZARDS, ROBOT, Layout, Place, layout_named
+from safexp.tasks.layouts import GOAL_RADIUS, Layout
 from safexp.tasks.lidar import lidar
 from safexp.tasks.physics import Physics
+from safexp.tasks.placement import Place
 from safexp.tasks.robots import Array, robot_named
-from safexp.tasks.scene import Floor, Scene
+from safexp.tasks.scene import Scene
+from safexp.tasks.scenery import scene_of
 from safexp.tasks.starts import Starts
+from safexp.tasks.suite import layout_named
 
-Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
-Info = dict[str, Any]
 CostKind = Literal["indicator", "margin"]
 
 FRAMES_PER_SECOND: Final = 50
 UNLIMITED: Final = 2**62
 SOFTNESS: Final = 0.1
 """Metres over which `cost="margin"` changes from safe to unsafe."""
+PAUSE: Final = 10
+"""Steps after a press in which no button shows on the lidar and none costs."""
 
 
-class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
-    """`num_envs` Goal tasks stepped together.
+class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
+    """`num_envs` navigation tasks stepped together.
 
     Args:
         num_envs: How many, 1 or more.
         robot: `"Point"` or `"Car"`.
-        layout: `"Static"`, `"Dynamic"`, `"Goal1"`, `"Moving"`, or a `Layout`.
-        cost: `"indicator"`: 1 inside a hazard, else 0. `"margin"`: 1 / (1 + exp(margin / 0.1)), smooth, ½ at the
-            edge. Either lies in [0, 1] and is `info["cost"]`; the signed distance to the nearest hazard's edge
-            is `info["margin"]` in any case.
+        layout: A name of `safexp.tasks.suite.LAYOUTS`, such as `"Static"` or `"Button1"`, or a `Layout`.
+        cost: `"indicator"`: 1 where anything costs, else 0. `"margin"`: 1 / (1 + exp(margin / 0.1)), smooth, ½ at the
+            edge. Either lies in [0, 1] and is `info["cost"]`. Where hazards and boundaries are all that costs,
+            `info["margin"]` is the signed distance to the nearest edge, and only there can the cost follow it. What
+            costs is told in `info` in parts, 0 or 1 each, under Safety-Gymnasium's keys (`cost_hazards`, ...).
         hazards: Another number of hazards, or their places [(x, y), ...].
         hazard_radius: Another radius of the hazards, in metres.
         extent: Another half-width of the square in which things are placed.
@@ -89,34 +94,42 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         kind = robot_named(robot)
         base = layout if isinstance(layout, Layout) else layout_named(layout)
         self.layout = base.changed(hazards, hazard_radius, extent)
+        if cost == "margin" and not self.layout.has_margin:
+            raise ValueError(
+                f"cost='margin' with layout {self.layout.name!r}: no signed distance tells what costs there; expected "
+                "'indicator', or a layout in which hazards and boundaries are all that costs."
+            )
         self.num_envs = int(num_envs)
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "autoreset_mode": AutoresetMode(autoreset_mode)}
         self.cost_kind = cost
         self._limit = self.layout.steps if max_episode_steps is None else max_episode_steps
         self.lidar_bins = int(lidar_bins)
-        self._starts = Starts(self.layout)
-        self.physics = Physics(kind, self.layout.vase, self.num_envs, int(threads))
+        self._starts = Starts(self.layout, kind)
+        self._spans = self.layout.spans(kind)
+        self.physics = Physics(
+            kind, self.layout.groups(kind), self.num_envs, threads=int(threads), sleep=self.layout.sleep
+        )
 
-        count = self.layout.hazards
-        second_look = [2] * count if self.layout.orbit else []
-        vase = [3 if second_look else 2] if self.layout.vase else []
-        self._channels: Rows = np.array([0, *[1] * count, *second_look, *vase])
-        low = np.full(kind.sensors + (int(self._channels.max()) + 1) * self.lidar_bins, -np.inf)
+        self.goal: Array = np.zeros((self.num_envs, 2))
+        self.hazards: Array = np.zeros((self.num_envs, self.layout.hazards, 2))
+        self.last_distance: Array = np.zeros(self.num_envs)
+        self.goal_button: NDArray[np.int64] = np.zeros(self.num_envs, dtype=np.int64)
+        self.timer: NDArray[np.int64] = np.zeros(self.num_envs, dtype=np.int64)
+        self.steps: NDArray[np.int64] = np.zeros(self.num_envs, dtype=np.int64)
+        self._centres = self.hazards.copy()
+        self._phases, self._senses = np.zeros((2, self.num_envs, self.layout.hazards))
+        self._needs_reset: Mask = np.ones(self.num_envs, dtype=np.bool_)
+        self._started = False
+
+        counts_seen = [places.shape[1] for places in self._seen(slice(0, 1))]
+        self._channels: Rows = np.repeat(np.arange(len(counts_seen)), counts_seen)
+        low = np.full(kind.sensors + len(counts_seen) * self.lidar_bins, -np.inf)
         low[kind.sensors :] = 0.0
         self.single_observation_space = gym.spaces.Box(low, np.where(low == 0.0, 1.0, np.inf), dtype=np.float64)
         self.single_action_space = gym.spaces.Box(-1.0, 1.0, (2,), dtype=np.float32)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-
-        self.goal: Array = np.zeros((self.num_envs, 2))
-        self.hazards: Array = np.zeros((self.num_envs, count, 2))
-        self.last_distance: Array = np.zeros(self.num_envs)
-        self.steps: NDArray[np.int64] = np.zeros(self.num_envs, dtype=np.int64)
-        self._centres = self.hazards.copy()
-        self._phases, self._senses = np.zeros((2, self.num_envs, count))
-        self._needs_reset: Mask = np.ones(self.num_envs, dtype=np.bool_)
-        self._started = False
         self._observations: Array = np.zeros((self.num_envs, len(low)))
         self._trail: Array = np.zeros((self.num_envs, 256 if render_mode else 0, 2))
 
@@ -130,9 +143,9 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
                 raise ValueError(f"seed={seed!r}: a batch has one generator; expected one integer or None.")
             super().reset(seed=int(seed))
             self._starts.discard()
-        self._start(np.flatnonzero(_reset_mask(options, self.num_envs)))
+        self._start(np.flatnonzero(reset_mask(options, self.num_envs)))
         self._started = True
-        return self._observations.copy(), self._info(np.zeros(self.num_envs, dtype=np.bool_))
+        return self._observations.copy(), self._info(np.zeros(self.num_envs, dtype=np.bool_), self._violations())
 
     def step(self, actions: ArrayLike) -> tuple[Array, Array, Mask, Mask, Info]:
         """Apply `actions` (n, 2); returns observations (n, d), rewards, terminated, truncated (n,) and info.
@@ -148,25 +161,25 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
                 f"Environments {np.flatnonzero(resting)[:8].tolist()} have no running episode; call reset(), or "
                 "reset(options={'reset_mask': mask}) for those alone, before step()."
             )
-        rewards, goal_met, terminated = self._advance(checked, resting)
+        paid, violations, goal_met, terminated = self._advance(checked, resting)
         truncated = ~resting & (self.steps >= self._limit)
         if resting.any():
             self._start(np.flatnonzero(resting))
-        info = self._info(goal_met)
+        info = self._info(goal_met, violations)
         done = terminated | truncated
         self._needs_reset = done.copy()
         observations = self._observations.copy()
         if mode == AutoresetMode.SAME_STEP and done.any():
             info |= {
-                "final_obs": _object_rows(observations, done),
+                "final_obs": object_rows(observations, done),
                 "_final_obs": done,
-                "final_info": {key: value * _column(done, value) for key, value in info.items()}
+                "final_info": {key: only_where(done, value) for key, value in info.items()}
                 | {f"_{key}": done for key in info},
                 "_final_info": done,
             }
             self._start(np.flatnonzero(done))
             observations = self._observations.copy()
-        return observations, rewards, terminated, truncated, info
+        return observations, paid, terminated, truncated, info
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
         """A picture (height, width, 3) of each environment, or `None` without a render mode."""
@@ -176,23 +189,11 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
 
     def scene(self, index: int) -> Scene:
         """What environment `index` looks like from above, now."""
-        position, rotation = self.physics.position[index], self.physics.rotation[index]
-        front = rotation[:2, :2] @ self.physics.robot.front
-        floor = Floor(
-            extent=self.layout.extent,
-            goal=(float(self.goal[index, 0]), float(self.goal[index, 1])),
-            goal_radius=GOAL_RADIUS,
-            hazards=tuple((x, y) for x, y in self.hazards[index].tolist()),
-            hazard_radius=self.layout.hazard_radius,
-        )
-        return Scene(
-            floor,
-            position=position[:2].copy(),
-            heading=float(np.arctan2(front[1], front[0])),
-            trail=self._trail[index, : self.steps[index] + 1].copy() if self.render_mode else position[None, :2].copy(),
-            robot=self.physics.robot.name,
-            vase=self.physics.vase_corners(index) if self.layout.vase else None,
-        )
+        position = self.physics.position[index, :2].copy()
+        trail = self._trail[index, : self.steps[index] + 1].copy() if self.render_mode else position[None]
+        alarm = any(found[index] for found in self._violations().values())
+        goal, hazards = self.goal[index], self.hazards[index]
+        return scene_of(self.layout, self.physics, index, goal, hazards, trail=trail, alarm=alarm)
 
     @property
     def knowledge(self) -> Knowledge:
@@ -203,66 +204,125 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
 
     def observe(self, rows: Rows | slice) -> Array:
         """Observations (m, d) of the present states of `rows`."""
-        seen = [self.goal[rows, None], self.hazards[rows]]
-        if self.layout.orbit:
-            seen.append(self._hazards_at(self.layout.orbit.preview, rows))
-        if self.layout.vase:
-            seen.append(self.physics.vase[rows, None])
+        sensors, seen = self.physics.sensors(rows), self._seen(rows)
+        if not seen:
+            return sensors.copy()
         position, rotation = self.physics.position[rows], self.physics.rotation[rows]
-        readings = lidar(np.concatenate(seen, axis=1), self._channels, position, rotation, self.lidar_bins)
-        return np.concatenate([self.physics.sensors(rows), readings], axis=1)
+        readings = lidar(
+            np.concatenate(seen, axis=1),
+            self._channels,
+            position,
+            rotation,
+            bins=self.lidar_bins,
+            reach=self.layout.lidar_range,
+        )
+        if self.layout.buttons:
+            readings[self.timer[rows] > 0, : self.lidar_bins] = 0.0
+        return np.concatenate([sensors, readings], axis=1)
 
     def margins(self) -> Array:
-        """Signed distances (n,) of the robots' centres to the edge of their nearest hazard, negative inside."""
-        return _distances(self.hazards, self.physics.position[:, None, :2]).min(axis=1) - self.layout.hazard_radius
+        """Signed distances (n,) of the robots' centres to the nearest edge of what costs, negative where it does."""
+        return costs.margins(self.layout, self.physics, self.hazards)
 
-    def _advance(self, actions: Array, resting: Mask) -> tuple[Array, Mask, Mask]:
-        """Move the robots that do not rest and their hazards; returns rewards, goals met and terminations (n,)."""
+    def _seen(self, rows: Rows | slice) -> list[Array]:
+        """Places (m, k, 2) of what each lidar sees, in the order of the observation."""
+        bodies = {name: places[rows, :, :2] for name, places in self.physics.places.items()}
+        seen = [bodies.pop("buttons")] if self.layout.buttons else []
+        if self.layout.pays == "circling":
+            seen.append(np.zeros((len(self.goal[rows]), 1, 2)))
+        if self.layout.has_goal:
+            seen.append(self.goal[rows, None])
+        if self.layout.hazards:
+            seen.append(self.hazards[rows])
+        if self.layout.orbit:
+            seen.append(self._hazards_at(self.layout.orbit.preview, rows))
+        return seen + list(bodies.values())
+
+    def _advance(self, actions: Array, resting: Mask) -> tuple[Array, dict[str, Mask], Mask, Mask]:
+        """Move what does not rest; returns rewards (n,), what cost, goals met (n,) and terminations (n,)."""
         moving = np.flatnonzero(~resting) if resting.any() else None
         self.physics.advance(actions, moving)
         self.steps += ~resting
         if self.layout.orbit:
             self.hazards[:] = self._hazards_at(0, slice(None))
-        distance = _distances(self.goal, self.physics.position[:, :2])
-        goal_met: Mask = (distance <= GOAL_RADIUS) & ~resting
-        rewards = np.where(resting, 0.0, self.last_distance - distance + goal_met)
-        self.last_distance = distance
+        violations = {key: found & ~resting for key, found in self._violations().items()}
+        left = self._remaining(slice(None))
+        goal_met = self._goals_met(left) & ~resting
+        paid = self.last_distance - left + goal_met
+        if self.layout.pays == "circling":
+            paid = rewards.circling(self.physics.position, self.physics.velocity())
+        if self.layout.pays != "running":
+            paid = np.clip(paid, -rewards.LARGEST, rewards.LARGEST)
+        self.last_distance = left
+        self.timer[:] = np.maximum(0, self.timer - 1)
         terminated = goal_met.copy()
         if not self.layout.ends_at_goal and goal_met.any():
-            terminated[goal_met] = ~self._move_goals(np.flatnonzero(goal_met))
+            terminated[goal_met] = ~self._renew_goals(np.flatnonzero(goal_met))
         self._observations = self.observe(slice(None))
         if self.render_mode:
             if self.steps.max() >= self._trail.shape[1]:
                 self._trail = np.concatenate([self._trail, np.zeros_like(self._trail)], axis=1)
             self._trail[np.arange(self.num_envs), self.steps] = self.physics.position[:, :2]
-        return rewards, goal_met, terminated
+        return np.where(resting, 0.0, paid), violations, goal_met, terminated
 
     def _start(self, rows: Rows) -> None:
         """Begin new episodes in `rows`."""
         start = self._starts.take(self.np_random, len(rows))
-        robots = start.layouts[:, ROBOT]
-        self.physics.place(rows, robots, start.attitudes, start.layouts[:, -1], start.turns)
+        robots = start.layouts[:, 0]
+        places = {name: start.layouts[:, span] for name, span in self._spans.items()}
+        quats, taken = {}, 0
+        for group in self.physics.groups:
+            quats[group.kind.name] = start.quats[:, taken : taken + group.count]
+            taken += group.count
+        self.physics.place(rows, robots, start.attitudes, places, quats)
         self.steps[rows] = 0
-        self.goal[rows] = start.layouts[:, GOAL]
-        self._centres[rows] = self.hazards[rows] = start.layouts[:, HAZARDS : HAZARDS + self.layout.hazards]
+        self.timer[rows] = 0
+        self._centres[rows] = self.hazards[rows] = places["hazards"]
         if self.layout.orbit:
             self._phases[rows], self._senses[rows] = start.phases, start.senses
             self.hazards[rows] = self._hazards_at(0, rows)
-        self.last_distance[rows] = _distances(self.goal[rows], robots)
+        if self.layout.buttons:
+            self._light(rows, start.buttons)
+        elif self.layout.has_goal:
+            self.goal[rows] = places["goal"][:, 0]
+        self.last_distance[rows] = self._remaining(rows)
         self._needs_reset[rows] = False
         self._observations[rows] = self.observe(rows)
         if self.render_mode:
             self._trail[rows, 0] = robots
 
-    def _move_goals(self, rows: Rows) -> Mask:
+    def _remaining(self, rows: Rows | slice) -> Array:
+        """What is still to go in `rows`, (m,)."""
+        box = self.physics.places["push_box"][rows, 0] if self.layout.box else None
+        return rewards.remaining(self.layout.pays, self.physics.position[rows], self.goal[rows], box)
+
+    def _goals_met(self, left: Array) -> Mask:
+        """Which goals are met now, (n,)."""
+        if self.layout.buttons:
+            return self.physics.contacts["buttons"][np.arange(self.num_envs), self.goal_button] > 0
+        if self.layout.box:
+            return rewards.box_to_goal(self.physics.places["push_box"][:, 0], self.goal) <= GOAL_RADIUS
+        return left <= GOAL_RADIUS if self.layout.has_goal else np.zeros(self.num_envs, dtype=np.bool_)
+
+    def _renew_goals(self, rows: Rows) -> Mask:
         """Give the goals of `rows` new free places; returns whether there was one (m,)."""
-        standing = [self.physics.position[rows, None, :2], self.goal[rows, None], self.hazards[rows]]
-        if self.layout.vase:
-            standing.append(self.physics.vase[rows, None])
-        goals, found = placement.move(self.layout.things, self.np_random, GOAL, np.concatenate(standing, axis=1))
-        self.goal[rows[found]] = goals[found]
-        self.last_distance[rows] = _distances(self.goal[rows], self.physics.position[rows, :2])
+        found = np.ones(len(rows), dtype=np.bool_)
+        if self.layout.buttons:
+            self._light(rows, self.np_random.integers(self.layout.buttons, size=len(rows)))
+            self.timer[rows] = PAUSE
+        else:
+            things, goal = self.layout.things(self.physics.robot), self._spans["goal"].start
+            bodies = [places[rows, :, :2] for places in self.physics.places.values()]
+            standing = [self.physics.position[rows, None, :2], self.goal[rows, None], self.hazards[rows], *bodies]
+            goals, found = placement.move(things, self.np_random, goal, np.concatenate(standing, axis=1))
+            self.goal[rows[found]] = goals[found]
+        self.last_distance[rows] = self._remaining(rows)
         return found
+
+    def _light(self, rows: Rows, buttons: NDArray[np.int64]) -> None:
+        """Make `buttons` (m,) those to press in `rows`."""
+        self.goal_button[rows] = buttons
+        self.goal[rows] = self.physics.places["buttons"][rows, buttons, :2]
 
     def _hazards_at(self, later: int, rows: Rows | slice) -> Array:
         """Where the orbiting hazards of `rows` are `later` steps from now, (m, k, 2)."""
@@ -270,22 +330,22 @@ class GoalVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         offsets = self.layout.orbit.offsets(self.steps[rows] + later, self._phases[rows], self._senses[rows])
         return self._centres[rows] + offsets
 
-    def _info(self, goal_met: Mask) -> Info:
-        margin = self.margins()
-        if self.cost_kind == "indicator":
-            cost = (margin < 0.0).astype(np.float64)
-        else:
-            cost = 0.5 - 0.5 * np.tanh(margin / (2 * SOFTNESS))
-        return {
-            "cost": cost,
-            "margin": margin,
-            "goal_met": goal_met,
-            "position": self.physics.position[:, :2].copy(),
-        }
+    def _violations(self) -> dict[str, Mask]:
+        """Which of the things that cost happen now, (n,) each."""
+        return costs.violations(self.layout, self.physics, self.hazards, self.goal_button, self.timer > 0)
+
+    def _info(self, goal_met: Mask, violations: dict[str, Mask]) -> Info:
+        info: Info = {key: found.astype(np.float64) for key, found in violations.items()}
+        info["cost"] = np.maximum.reduce([*info.values(), np.zeros(self.num_envs)])
+        if self.layout.has_margin:
+            info["margin"] = self.margins()
+        if self.cost_kind == "margin":
+            info["cost"] = 0.5 - 0.5 * np.tanh(info["margin"] / (2 * SOFTNESS))
+        return info | {"goal_met": goal_met, "position": self.physics.position[:, :2].copy()}
 
 
-class GoalEnv(gym.Env[Array, Array]):
-    """One Goal task: a `GoalVectorEnv` of one, whose options it shares. Its time limit is a wrapper's business."""
+class NavigationEnv(gym.Env[Array, Array]):
+    """One navigation task: a `NavigationVectorEnv` of one, whose options it shares. Its time limit is a wrapper's business."""
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": FRAMES_PER_SECOND}  # noqa: RUF012
 
@@ -301,7 +361,7 @@ class GoalEnv(gym.Env[Array, Array]):
         lidar_bins: int = 16,
         render_mode: str | None = None,
     ) -> None:
-        self.batch = GoalVectorEnv(
+        self.batch = NavigationVectorEnv(
             1,
             robot,
             layout,
@@ -322,12 +382,12 @@ class GoalEnv(gym.Env[Array, Array]):
         """Start an episode; returns the observation (d,) and its info."""
         super().reset(seed=seed)
         observations, info = self.batch.reset(seed=seed)
-        return observations[0], _first(info)
+        return observations[0], first_of(info)
 
     def step(self, action: ArrayLike) -> tuple[Array, float, bool, bool, Info]:
         """Apply `action` (2,)."""
         observations, rewards, terminated, _, info = self.batch.step(checked_actions(action, (2,))[None])
-        return observations[0], float(rewards[0]), bool(terminated[0]), False, _first(info)
+        return observations[0], float(rewards[0]), bool(terminated[0]), False, first_of(info)
 
     def render(self) -> NDArray[np.uint8] | None:
         """A picture (height, width, 3), or `None` without a render mode."""
@@ -337,56 +397,3 @@ class GoalEnv(gym.Env[Array, Array]):
     def scene(self) -> Scene:
         """What the environment looks like from above, now."""
         return self.batch.scene(0)
-
-
-def checked_actions(actions: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """`actions` as finite floats of `shape`; raises `ValueError` on anything else."""
-    try:
-        array = np.asarray(actions, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"The action {actions!r} is not numeric; expected {shape} numbers in [-1, 1].") from error
-    if array.shape != shape:
-        raise ValueError(
-            f"The action has shape {array.shape}; expected {shape}, two numbers in [-1, 1] for each environment."
-        )
-    if not np.isfinite(array).all():
-        bad = array.reshape(-1, 2)[~np.isfinite(array).reshape(-1, 2).all(axis=1)]
-        raise ValueError(
-            f"The action is not finite in {len(bad)} environments, first {bad[0]}; expected numbers in [-1, 1]. "
-            "Look for a policy or a normalisation that diverged."
-        )
-    return array
-
-
-def _reset_mask(options: dict[str, Any] | None, num_envs: int) -> Mask:
-    """Which environments `options` ask to reset, (n,); all without a mask."""
-    mask = np.asarray((options or {}).get("reset_mask", np.ones(num_envs, dtype=np.bool_)))
-    if mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
-        raise ValueError(
-            f"options['reset_mask'] has shape {mask.shape}, type {mask.dtype} and {np.count_nonzero(mask)} true "
-            f"entries; expected a boolean array of shape ({num_envs},) with at least one."
-        )
-    return mask
-
-
-def _first(info: Info) -> Info:
-    """The info of a batch of one as that of a single environment."""
-    return {key: value[0] if value.ndim > 1 else value[0].item() for key, value in info.items()}
-
-
-def _distances(a: Array, b: Array) -> Array:
-    """Distances between points (..., 2)."""
-    square: Array = np.square(a - b)
-    return np.sqrt(square[..., 0] + square[..., 1])
-
-
-def _column(mask: Mask, value: NDArray[Any]) -> Mask:
-    """`mask` (n,) in a shape that broadcasts over `value` (n, ...)."""
-    return mask.reshape(-1, *[1] * (value.ndim - 1))
-
-
-def _object_rows(values: Array, mask: Mask) -> NDArray[np.object_]:
-    """The rows of `values` in `mask`, each an array of its own, `None` elsewhere: Gymnasium's form of `final_obs`."""
-    rows = np.full(len(values), None, dtype=object)
-    rows[mask] = np.fromiter(values[mask], dtype=object, count=np.count_nonzero(mask))
-    return rows
