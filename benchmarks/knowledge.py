@@ -13,8 +13,8 @@ from rich.table import Table
 import safexp
 from safexp.quantifiers import Transitions
 from safexp.tasks.cautious import DRIVERS, drive, logged, nearness
-from safexp.tasks.navigation import SOFTNESS, NavigationVectorEnv
-from safexp.tasks.layouts import STATIC
+from safexp.tasks.navigation.layouts import STATIC
+from safexp.tasks.navigation.vector_env import SOFTNESS, NavigationVectorEnv
 
 LIMIT = 0.5
 

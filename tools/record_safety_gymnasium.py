@@ -5,7 +5,7 @@ Run it in an environment of its own that holds safety-gymnasium 1.0.0; safexp is
     python tools/record_safety_gymnasium.py SafetyPointButton1-v0 button1_point.npz --rows 300 --seed 0
 
 A module `safety_gymnasium_shim` on the path, if there is one, is imported first: it can make the package start on
-newer versions of its dependencies. The fields of the file are described in `safexp.tasks.recordings`.
+newer versions of its dependencies. The fields of the file are described in `safexp.tasks.navigation.recordings`.
 
 The driver alternates between random actions, the goal, and running into the things that stand about. Of all steps
 driven, those in which something happened (a cost, a goal, a contact of the robot or the box) fill up to two thirds of
@@ -144,6 +144,8 @@ def pick_target(task: Any, rng: np.random.Generator) -> Any:
     options: list[Any] = [None]
     if hasattr(task, "push_box"):
         options += [lambda: behind_box(task)] * 4
+        if rng.random() < 0.5:
+            aim(task)
     elif hasattr(task, "goal"):
         options += [lambda: task.goal.pos[:2]] * 4
     for kind in KINDS:
@@ -157,6 +159,17 @@ def pick_target(task: Any, rng: np.random.Generator) -> Any:
         if hasattr(task, "circle"):
             options += [lambda: circling(task)] * 2
     return options[rng.integers(len(options))]
+
+
+def aim(task: Any) -> None:
+    """Put the goal where the robot would push the box to if it drove straight on: few find it otherwise."""
+    import mujoco
+
+    box, robot = task.push_box.pos[:2], task.agent.pos[:2]
+    task._set_goal(box + 0.5 * (box - robot) / (np.linalg.norm(box - robot) + 1e-9))
+    mujoco.mj_forward(task.model, task.data)
+    task.last_dist_goal, task.last_dist_box = task.dist_goal(), task.dist_box()
+    task.last_box_goal = task.dist_box_goal()
 
 
 def behind_box(task: Any) -> np.ndarray:

@@ -167,7 +167,7 @@ def tasks(
         return 0
     if not files:
         raise ValueError("nothing to verify: give one or more recordings, such as tests/data/static_point.npz.")
-    from safexp.tasks.recordings import verify
+    from safexp.tasks.navigation.recordings import verify
 
     found = [verify(file) for file in files]
     print_rows([{"file": str(file), **one.row()} for file, one in zip(files, found, strict=True)], json)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from safexp.tasks.cautious import drive, gentle, nearness
-from safexp.tasks.navigation import SOFTNESS, NavigationVectorEnv
 from safexp.tasks.knowledge import knowledge_of
-from safexp.tasks.layouts import STATIC
+from safexp.tasks.navigation.layouts import STATIC
+from safexp.tasks.navigation.vector_env import SOFTNESS, NavigationVectorEnv
 
 
 @pytest.fixture(scope="module")

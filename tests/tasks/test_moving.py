@@ -7,8 +7,8 @@ import pytest
 
 from safexp.tasks import gate
 from safexp.tasks.navigation import NavigationVectorEnv
-from safexp.tasks.layouts import MOVING
-from safexp.tasks.lidar import lidar
+from safexp.tasks.navigation.layouts import MOVING
+from safexp.tasks.navigation.lidar import lidar
 
 
 def test_hazards_circle_at_a_constant_distance_and_speed() -> None:

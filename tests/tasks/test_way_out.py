@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from safexp.tasks.navigation import NavigationVectorEnv
 from safexp.tasks.knowledge import knowledge_of
+from safexp.tasks.navigation import NavigationVectorEnv
 from safexp.tasks.way_out import CLEARANCE, WayOut
 
 

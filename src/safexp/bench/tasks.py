@@ -11,10 +11,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from safexp.tasks.navigation import NavigationVectorEnv
-from safexp.tasks.layouts import DYNAMIC, MOVING, STATIC
-from safexp.tasks.suite import GOAL1
-from safexp.tasks.physics import FRESH, SUBSTEPS
-from safexp.tasks.robots import CAR, POINT
+from safexp.tasks.navigation.layouts import DYNAMIC, MOVING, STATIC
+from safexp.tasks.navigation.physics import FRESH, SUBSTEPS
+from safexp.tasks.navigation.robots import CAR, POINT
+from safexp.tasks.navigation.suite import GOAL1
 
 SLICE: Final = 0.02
 """Seconds for one look at one rate."""

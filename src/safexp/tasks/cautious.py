@@ -11,9 +11,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from safexp.logs import Log
 from safexp.signals import Array
-from safexp.tasks.navigation import SOFTNESS, CostKind, NavigationVectorEnv
 from safexp.tasks.knowledge import Knowledge
-from safexp.tasks.layouts import Layout
+from safexp.tasks.navigation.layouts import Layout
+from safexp.tasks.navigation.vector_env import SOFTNESS, CostKind, NavigationVectorEnv
 from safexp.tasks.way_out import WayOut
 from safexp.vector import as_vec_env, info_column
 

@@ -35,7 +35,8 @@ class Kind:
     geoms: tuple[Geom, ...]
 
 
-class Group(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Group:
     """`count` things of one kind; `watched` if it matters whether the robot touches them."""
 
     kind: Kind
@@ -57,7 +58,7 @@ def _box(half: float, density: float) -> Kind:
 
 
 VASES: Final = Kind("vases", "free", keepout=0.15, height=0.1 - 4e-5, geoms=(_cube(0.1),))
-"""Boxes so light (8 mg) that a touch pushes them; they stand as far in MuJoCo's soft floor as their weight sinks them."""
+"""Boxes so light (8 mg) that a touch pushes them; they start as far in the soft floor as their weight sinks them."""
 GREMLINS: Final = Kind("gremlins", "driven", keepout=0.4, height=0.1, geoms=(_cube(0.1),))
 BUTTONS: Final = Kind("buttons", "fixed", keepout=0.2, height=0.1, geoms=(Geom("sphere", (0.1, 0.1, 0.1)),))
 PILLARS: Final = Kind("pillars", "fixed", keepout=0.3, height=0.5, geoms=(Geom("cylinder", (0.2, 0.5, 0.0)),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from types import MappingProxyType
 
-from safexp.tasks.layouts import DYNAMIC, MOVING, STATIC, Layout
+from safexp.tasks.navigation.layouts import DYNAMIC, MOVING, STATIC, Layout
 
 GOAL0 = Layout(name="Goal0", extent=1.0, steps=1000, ends_at_goal=False)
 """As many goals as can be reached in 1,000 steps."""
@@ -66,6 +66,6 @@ def layout_named(name: str) -> Layout:
     if name not in LAYOUTS:
         raise ValueError(
             f"layout={name!r} is not known; expected one of {', '.join(map(repr, LAYOUTS))} or a "
-            "safexp.tasks.layouts.Layout of your own."
+            "safexp.tasks.navigation.layouts.Layout of your own."
         )
     return LAYOUTS[name]

@@ -8,7 +8,7 @@ from typing import Final
 
 import mujoco
 
-from safexp.tasks.things import Group, Kind
+from safexp.tasks.navigation.things import Group, Kind
 
 SHAPES: Final = {
     "box": mujoco.mjtGeom.mjGEOM_BOX,
@@ -20,7 +20,7 @@ WELD_STIFFNESS: Final = (0.02, 1.5)
 """Time constant in seconds and damping ratio of the weld that drives a thing."""
 
 STILL: Final = 1e-8
-"""Metres and radians a second below which a thing is at rest: a hundredth of what would show in a step's observation."""
+"""Metres and radians a second below which a thing is at rest; a step of that moves it by less than a nanometre."""
 
 
 def body_name(kind: Kind, index: int) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from safexp.tasks import placement
-from safexp.tasks.layouts import DYNAMIC, MOVING, STATIC, Layout
-from safexp.tasks.placement import Things
-from safexp.tasks.robots import POINT
-from safexp.tasks.starts import Starts
-from safexp.tasks.suite import GOAL1
+from safexp.tasks.navigation import placement
+from safexp.tasks.navigation.layouts import DYNAMIC, MOVING, STATIC, Layout
+from safexp.tasks.navigation.placement import Things
+from safexp.tasks.navigation.robots import POINT
+from safexp.tasks.navigation.starts import Starts
+from safexp.tasks.navigation.suite import GOAL1
 
 
 def starts(layout: Layout, count: int) -> np.ndarray:

@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from safexp.tasks.layouts import GOAL_RADIUS, Layout
-from safexp.tasks.physics import Physics
-from safexp.tasks.rewards import CIRCLE_RADIUS, FINISH
-from safexp.tasks.robots import Array, rotation_matrices
+from safexp.tasks.navigation.layouts import GOAL_RADIUS, Layout
+from safexp.tasks.navigation.physics import Physics
+from safexp.tasks.navigation.rewards import CIRCLE_RADIUS, FINISH
+from safexp.tasks.navigation.robots import Array, rotation_matrices
+from safexp.tasks.navigation.things import Geom
 from safexp.tasks.scene import Floor, Scene, Shape
-from safexp.tasks.things import Geom
 
 LIT_RADIUS: Final = 0.2
 """Radius of the light around the button to press."""

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.tasks.layouts import Layout
-from safexp.tasks.physics import Physics
-from safexp.tasks.rewards import Array, distances
+from safexp.tasks.navigation.layouts import Layout
+from safexp.tasks.navigation.physics import Physics
+from safexp.tasks.navigation.rewards import Array, distances
 
 Mask = NDArray[np.bool_]
 
@@ -30,18 +30,18 @@ def violations(
     touched: Mapping[str, Mask] = {name: contacts > 0 for name, contacts in physics.contacts.items()}
     if layout.buttons:
         wrong = touched["buttons"] & (np.arange(layout.buttons) != goal_button[:, None])
-        found["cost_buttons"] = wrong.any(axis=1) & ~suspended
+        found["cost_buttons"] = _any(wrong) & ~suspended
     if layout.hazards:
         found["cost_hazards"] = hazard_margins(layout, physics, hazards) < 0.0
     if layout.boundary:
         found["cost_out_of_boundary"] = boundary_margins(layout, physics) < 0.0
     if "pillars" in touched:
-        found["cost_pillars"] = touched["pillars"].any(axis=1)
+        found["cost_pillars"] = _any(touched["pillars"])
     if "vases" in touched:
-        found["cost_vases_contact"] = touched["vases"].any(axis=1)
-        found["cost_vases_velocity"] = (physics.speeds("vases") >= STILL).any(axis=1)
+        found["cost_vases_contact"] = _any(touched["vases"])
+        found["cost_vases_velocity"] = _any(physics.speeds("vases") >= STILL)
     if "gremlins" in touched:
-        found["cost_gremlins"] = touched["gremlins"].any(axis=1)
+        found["cost_gremlins"] = _any(touched["gremlins"])
     return found
 
 
@@ -60,3 +60,9 @@ def hazard_margins(layout: Layout, physics: Physics, hazards: Array) -> Array:
 def boundary_margins(layout: Layout, physics: Physics) -> Array:
     """Signed distances (n,) to the nearest side of the boundary."""
     return (np.array(layout.boundary) - np.abs(physics.position[:, :2])).min(axis=1)
+
+
+def _any(found: Mask) -> Mask:
+    """Whether it is found of any thing, (n,) from (n, k)."""
+    result: Mask = np.logical_or.reduce(found, axis=1)
+    return result

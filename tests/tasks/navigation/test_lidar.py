@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safexp.tasks.lidar import lidar
-from safexp.tasks.robots import rotation_matrices
+from safexp.tasks.navigation.lidar import lidar
+from safexp.tasks.navigation.robots import rotation_matrices
 
 
 def one_by_one(things, position, rotation, bins):

@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from safexp.tasks import placement
-from safexp.tasks.layouts import Layout
-from safexp.tasks.robots import Array, Robot, headings_to_quaternions
+from safexp.tasks.navigation import placement
+from safexp.tasks.navigation.layouts import Layout
+from safexp.tasks.navigation.robots import Array, Robot, headings_to_quaternions
 
 BLOCK: Final = 64
 """Starts drawn at a time: one alone would pay numpy's overhead for every thing that is placed."""
 
 
 class Start(NamedTuple):
-    """m starts: places (m, K, 2), attitudes of the robot (m, 4) and of the bodies (m, B, 4), phases and senses of the
-    hazards (m, k), and the buttons to press (m,).
+    """m starts.
+
+    Places (m, K, 2), attitudes of the robot (m, 4) and of the bodies (m, B, 4), phases and senses of the hazards
+    (m, k), and the buttons to press (m,), which are whole numbers.
     """
 
     layouts: Array
@@ -25,7 +26,7 @@ class Start(NamedTuple):
     quats: Array
     phases: Array
     senses: Array
-    buttons: NDArray[np.int64]
+    buttons: Array
 
 
 class Starts:
@@ -68,5 +69,5 @@ def _draw(layout: Layout, robot: Robot, rng: np.random.Generator, count: int) ->
         headings_to_quaternions(np.stack(turns[:bodies], axis=1) if bodies else np.zeros((count, 0))),
         phases,
         senses,
-        rng.integers(layout.buttons, size=count) if layout.buttons else np.zeros(count, dtype=np.int64),
+        np.floor(rng.uniform(0.0, layout.buttons, count)) if layout.buttons else np.zeros(count),
     )

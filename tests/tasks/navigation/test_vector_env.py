@@ -13,8 +13,8 @@ from gymnasium.vector import AutoresetMode
 
 import safexp.tasks
 from safexp.tasks.navigation import NavigationEnv, NavigationVectorEnv
-from safexp.tasks.layouts import STATIC
-from safexp.tasks.suite import GOAL1
+from safexp.tasks.navigation.layouts import STATIC
+from safexp.tasks.navigation.suite import GOAL1
 
 IDS = [
     f"safexp/{robot}{task}-v0"
@@ -281,7 +281,7 @@ def test_the_time_limit_of_a_single_environment_is_the_wrappers() -> None:
     ("options", "message"),
     [
         ({"robot": "Doggo"}, "robot='Doggo' is not known; expected one of 'Point', 'Car'"),
-        ({"layout": "Maze"}, "layout='Maze' is not known; expected one of 'Static', 'Dynamic', 'Moving', 'Goal0', 'Goal1'"),
+        ({"layout": "Maze"}, "layout='Maze' is not known; expected one of 'Static', 'Dynamic', 'Moving', 'Goal0'"),
         ({"cost": "sum"}, "cost='sum' is not known; expected 'indicator' or 'margin'"),
         ({"num_envs": 0}, "num_envs=0: expected an integer of 1 or more"),
         ({"lidar_bins": 2.5}, "lidar_bins=2.5: expected an integer"),

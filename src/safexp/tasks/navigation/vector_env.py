@@ -1,8 +1,4 @@
-"""The navigation tasks: drive the Point or the Car to goals, press buttons, push a box, go round, run; avoid what costs.
-
-`NavigationVectorEnv` runs many at once and loops over none of them; `NavigationEnv` is a batch of one. Definitions, and
-what is known of the originals, are in docs/goal-tasks.md.
-"""
+"""Many navigation tasks at once, none of which is looped over."""
 
 from __future__ import annotations
 
@@ -16,19 +12,19 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
-from safexp.tasks import costs, placement, rewards
-from safexp.tasks.batches import Info, Mask, checked_actions, first_of, object_rows, only_where, reset_mask
 from safexp.tasks.drawing import draw
 from safexp.tasks.knowledge import Knowledge
-from safexp.tasks.layouts import GOAL_RADIUS, Layout
-from safexp.tasks.lidar import lidar
-from safexp.tasks.physics import Physics
-from safexp.tasks.placement import Place
-from safexp.tasks.robots import Array, robot_named
+from safexp.tasks.navigation import costs, placement, rewards
+from safexp.tasks.navigation.batches import Info, Mask, checked_actions, object_rows, only_where, reset_mask
+from safexp.tasks.navigation.layouts import GOAL_RADIUS, Layout
+from safexp.tasks.navigation.lidar import lidar
+from safexp.tasks.navigation.physics import Physics
+from safexp.tasks.navigation.placement import Place
+from safexp.tasks.navigation.robots import Array, robot_named
+from safexp.tasks.navigation.scenery import scene_of
+from safexp.tasks.navigation.starts import Starts
+from safexp.tasks.navigation.suite import layout_named
 from safexp.tasks.scene import Scene
-from safexp.tasks.scenery import scene_of
-from safexp.tasks.starts import Starts
-from safexp.tasks.suite import layout_named
 
 Rows = NDArray[np.intp]
 CostKind = Literal["indicator", "margin"]
@@ -47,7 +43,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
     Args:
         num_envs: How many, 1 or more.
         robot: `"Point"` or `"Car"`.
-        layout: A name of `safexp.tasks.suite.LAYOUTS`, such as `"Static"` or `"Button1"`, or a `Layout`.
+        layout: A name of `safexp.tasks.navigation.suite.LAYOUTS`, such as `"Static"` or `"Button1"`, or a `Layout`.
         cost: `"indicator"`: 1 where anything costs, else 0. `"margin"`: 1 / (1 + exp(margin / 0.1)), smooth, ½ at the
             edge. Either lies in [0, 1] and is `info["cost"]`. Where hazards and boundaries are all that costs,
             `info["margin"]` is the signed distance to the nearest edge, and only there can the cost follow it. What
@@ -282,7 +278,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
             self._phases[rows], self._senses[rows] = start.phases, start.senses
             self.hazards[rows] = self._hazards_at(0, rows)
         if self.layout.buttons:
-            self._light(rows, start.buttons)
+            self._light(rows, start.buttons.astype(np.int64))
         elif self.layout.has_goal:
             self.goal[rows] = places["goal"][:, 0]
         self.last_distance[rows] = self._remaining(rows)
@@ -342,58 +338,3 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         if self.cost_kind == "margin":
             info["cost"] = 0.5 - 0.5 * np.tanh(info["margin"] / (2 * SOFTNESS))
         return info | {"goal_met": goal_met, "position": self.physics.position[:, :2].copy()}
-
-
-class NavigationEnv(gym.Env[Array, Array]):
-    """One navigation task: a `NavigationVectorEnv` of one, whose options it shares. Its time limit is a wrapper's business."""
-
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": FRAMES_PER_SECOND}  # noqa: RUF012
-
-    def __init__(
-        self,
-        robot: str = "Point",
-        layout: str | Layout = "Static",
-        *,
-        cost: CostKind = "indicator",
-        hazards: int | Sequence[Place] | None = None,
-        hazard_radius: float | None = None,
-        extent: float | None = None,
-        lidar_bins: int = 16,
-        render_mode: str | None = None,
-    ) -> None:
-        self.batch = NavigationVectorEnv(
-            1,
-            robot,
-            layout,
-            cost=cost,
-            hazards=hazards,
-            hazard_radius=hazard_radius,
-            extent=extent,
-            lidar_bins=lidar_bins,
-            max_episode_steps=UNLIMITED,
-            autoreset_mode=AutoresetMode.DISABLED,
-            render_mode=render_mode,
-        )
-        self.render_mode = render_mode
-        self.observation_space = self.batch.single_observation_space
-        self.action_space = self.batch.single_action_space
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
-        """Start an episode; returns the observation (d,) and its info."""
-        super().reset(seed=seed)
-        observations, info = self.batch.reset(seed=seed)
-        return observations[0], first_of(info)
-
-    def step(self, action: ArrayLike) -> tuple[Array, float, bool, bool, Info]:
-        """Apply `action` (2,)."""
-        observations, rewards, terminated, _, info = self.batch.step(checked_actions(action, (2,))[None])
-        return observations[0], float(rewards[0]), bool(terminated[0]), False, first_of(info)
-
-    def render(self) -> NDArray[np.uint8] | None:
-        """A picture (height, width, 3), or `None` without a render mode."""
-        frames = self.batch.render()
-        return frames[0] if frames else None
-
-    def scene(self) -> Scene:
-        """What the environment looks like from above, now."""
-        return self.batch.scene(0)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
-from safexp.tasks.lidar import RANGE
 from safexp.tasks.moving import Orbit
-from safexp.tasks.placement import Place, Region, Things
-from safexp.tasks.rewards import Pays
-from safexp.tasks.robots import Robot
-from safexp.tasks.things import BUTTONS, GREMLINS, PILLARS, VASES, Group
+from safexp.tasks.navigation.lidar import RANGE
+from safexp.tasks.navigation.placement import Place, Region, Things
+from safexp.tasks.navigation.rewards import Pays
+from safexp.tasks.navigation.robots import Robot
+from safexp.tasks.navigation.things import BUTTONS, GREMLINS, PILLARS, VASES, Group
 
 GOAL_RADIUS: Final = 0.3
 GOAL_KEEPOUT: Final = 0.305
@@ -126,9 +127,7 @@ class Layout:
         counts = {group.kind.name: group.count for group in self.groups(robot)}
         order = {"robot": 1, "buttons": counts.pop("buttons"), "goal": int(self.has_goal), "hazards": self.hazards}
         ends = np.cumsum([0, *(order | counts).values()]).tolist()
-        return {
-            name: slice(*span) for name, span in zip(order | counts, zip(ends, ends[1:], strict=False), strict=True)
-        }
+        return {name: slice(*span) for name, span in zip(order | counts, pairwise(ends), strict=True)}
 
     def things(self, robot: Robot) -> Things:
         """What has to be placed, in the order of `spans`."""

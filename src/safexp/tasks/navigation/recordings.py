@@ -1,12 +1,17 @@
 """Recorded transitions of Safety-Gymnasium, replayed on our tasks.
 
-A recording is an `.npz` file with one row per transition, which `tools/record_safety_gymnasium.py` writes. `task` is the
-original's id. Before the step, in MuJoCo's coordinates: `frame_pos` (3) and `frame_quat` (4) of the robot's body with
-its joints at zero, `qpos0` at which the episode started, `time`, `qpos`, `qvel`, `qacc_warmstart`; the places `goal` (2), `hazards`, `pillars`, `buttons`
-(k, 2) with `pillars_quat`, `buttons_quat` (k, 4), and `weld_anchors` (k, 7), the poses at which gremlins started; then
-`last_distance`, what was still to go; `goal_button` and `timer`. Then the `action`, and what followed: `obs`, `reward`,
-`cost` and its parts (`cost_hazards`, ...), `goal_met`, `goal_after`, `goal_button_after`, `terminated`, `qpos_after`,
-`qvel_after`. A field that a task does not have is left out; so may be the parts of the cost and the state after.
+A recording is an `.npz` file with one row per transition, which `tools/record_safety_gymnasium.py` writes. `task` is
+the original's id. Before the step, in MuJoCo's coordinates:
+
+- `frame_pos` (3) and `frame_quat` (4) of the robot's body with its joints at zero, and `qpos0` at the episode's start;
+- `time`, `qpos`, `qvel`, `qacc_warmstart`;
+- the places `goal` (2), `hazards`, `pillars`, `buttons` (k, 2), the attitudes `pillars_quat`, `buttons_quat` (k, 4),
+  and the poses `weld_anchors` (k, 7) at which gremlins started;
+- `last_distance`, what was still to go, `goal_button` and `timer`.
+
+Then the `action`, and what followed: `obs`, `reward`, `cost` and its parts (`cost_hazards`, ...), `goal_met`,
+`goal_after`, `goal_button_after`, `terminated`, `qpos_after`, `qvel_after`. A field that a task does not have is left
+out; so may be the parts of the cost and the state after.
 
 Older recordings of the Goal tasks have no `task`, which is then told by the shapes, and no frames: their states are in
 world coordinates, `episode` tells which rows belong together, and the first of them gives the frame.
@@ -23,11 +28,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from safexp.tasks.layouts import DYNAMIC, STATIC, Layout
-from safexp.tasks.navigation import UNLIMITED, NavigationVectorEnv
-from safexp.tasks.physics import State
-from safexp.tasks.robots import CAR, POINT, Array, Robot, headings_to_quaternions
-from safexp.tasks.suite import GOAL1, SUITE
+from safexp.tasks.navigation.layouts import DYNAMIC, STATIC, Layout
+from safexp.tasks.navigation.physics import State
+from safexp.tasks.navigation.robots import CAR, POINT, Array, Robot, headings_to_quaternions
+from safexp.tasks.navigation.suite import GOAL1, SUITE
+from safexp.tasks.navigation.vector_env import UNLIMITED, NavigationVectorEnv
 
 Recording = dict[str, NDArray[Any]]
 
@@ -105,12 +110,12 @@ def verify(path: str | Path) -> Verification:
 
 def put(env: NavigationVectorEnv, rows: Recording) -> None:
     """Set the state of each environment to what a row of the recording had before its step."""
-    places = {name: rows[name] for name in ("pillars", "buttons") if name in rows}
-    quats = {name: rows[f"{name}_quat"] for name in places}
+    places: dict[str, Array] = {name: rows[name] for name in ("pillars", "buttons") if name in rows}
+    quats: dict[str, Array] = {name: rows[f"{name}_quat"] for name in places}
     if env.layout.gremlins:
         places["gremlins"], quats["gremlins"] = rows["weld_anchors"][..., :2], rows["weld_anchors"][..., 3:]
-    state = (rows[name] for name in (*FRAME_FIELDS, "qpos", "qvel", "qacc_warmstart"))
-    env.physics.load(State(*state, places=places, quats=quats))
+    fields = {name: rows[name] for name in (*FRAME_FIELDS, "qpos", "qvel", "qacc_warmstart")}
+    env.physics.load(State(**fields, places=places, quats=quats))
     for name in ("goal", "hazards", "last_distance", "goal_button", "timer"):
         if name in rows:
             getattr(env, name)[:] = rows[name]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from safexp.tasks.navigation import NavigationVectorEnv
-from safexp.tasks.recordings import Verification, verify
-from safexp.tasks.robots import headings_to_quaternions
+from safexp.tasks.navigation.recordings import Verification, verify
+from safexp.tasks.navigation.robots import headings_to_quaternions
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("*_[cp]*.npz")), ids=lambda path: path.stem)

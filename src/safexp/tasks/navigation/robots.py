@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.tasks.things import LARGE_BOX, SMALL_BOX, Kind
+from safexp.tasks.navigation.things import LARGE_BOX, SMALL_BOX, Kind
 
 Array = NDArray[np.float64]
 
