@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-KINDS = {"hazards": "hazard", "pillars": "pillar", "buttons": "button", "vases": "vase", "gremlins": "gremlin"}
-"""What can stand about, in the original's plural, and the prefix of its bodies' names."""
-FIXED = ("pillars", "buttons")
-"""Things whose attitude is the model's and not part of the state."""
+KINDS = ("hazards", "pillars", "buttons", "vases", "gremlins")
+"""What can stand about."""
+FIXED = {"pillars": "pillar", "buttons": "button"}
+"""Things whose pose is the model's and not part of the state, and the prefix of their bodies' names."""
 STRETCH = 60
 """Steps for which the driver sticks to one plan."""
 HEAD = 60
@@ -105,12 +105,13 @@ def state(task: Any) -> dict[str, Any]:
         found["weld_anchors"] = model.eq_data[:, 3:10].copy()
     if hasattr(task, "goal"):
         found["goal"] = task.goal.pos[:2].copy()
-    for kind, prefix in KINDS.items():
+    for kind in ("hazards", *FIXED):
+        if hasattr(task, kind):
+            found[kind] = np.array([position[:2] for position in getattr(task, kind).pos])
+    for kind, prefix in FIXED.items():
         if hasattr(task, kind):
             names = [f"{prefix}{k}" for k in range(getattr(task, kind).num)]
-            found[kind] = np.array([position[:2] for position in getattr(task, kind).pos])
-            if kind in FIXED:
-                found[f"{kind}_quat"] = np.array([model.body(name).quat for name in names])
+            found[f"{kind}_quat"] = np.array([model.body(name).quat for name in names])
     if hasattr(task, "push_box"):
         found["last_distance"] = task.last_dist_box + task.last_box_goal
     elif hasattr(task, "last_dist_goal"):

@@ -61,7 +61,7 @@ def draw(scene: Scene, size: int = 400) -> NDArray[np.uint8]:
     corners = floor.extent * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]])
     canvas.line(corners, SQUARE, 0.014)
     canvas.disc(goal, floor.goal_radius, TARGET, TARGET_EDGE)
-    canvas.disc(goal, floor.goal_radius / 3, TARGET, TARGET_EDGE)
+    canvas.disc(goal, min(floor.goal_radius / 3, 0.1), TARGET, TARGET_EDGE)
     for hazard in hazards:
         canvas.disc(hazard, floor.hazard_radius, HAZARD, HAZARD_EDGE)
     inside = bool((np.linalg.norm(hazards - scene.position, axis=1) < floor.hazard_radius).any())

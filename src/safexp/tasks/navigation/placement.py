@@ -7,6 +7,7 @@ whole layout starts anew.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,7 +26,9 @@ TRIES: Final = 100
 RETRIES: Final = 10_000
 """Draws for a thing that moves while all others stand."""
 ATTEMPTS: Final = 1000
-"""Whole layouts tried before the demand is called impossible."""
+"""Layouts tried for every one that is wanted before the demand is called impossible."""
+CROWD: Final = 4096
+"""Layouts tried together at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +60,19 @@ class Things:
 def sample(things: Things, rng: np.random.Generator, count: int) -> Array:
     """`count` layouts, (count, K, 2)."""
     layouts = np.empty((count, len(things.keepouts), 2))
-    missing = np.arange(count)
-    for _ in range(ATTEMPTS):
-        layouts[missing], complete = _attempt(things, rng, len(missing))
-        missing = missing[~complete]
-        if not missing.size:
-            return layouts
-    raise ValueError(
-        f"No layout found: {len(things.keepouts)} things with keep-outs {things.keepouts} do not fit into a square of "
-        f"half-width {things.extent}. Take fewer or smaller hazards, or a larger extent."
-    )
+    done, tried = 0, 0
+    while done < count:
+        # As many as will probably do, going by the share that was complete so far.
+        wanted = min(math.ceil((count - done) * (tried + 1) / (done + 1)), CROWD) if tried else count
+        complete = _attempt(things, rng, wanted)[: count - done]
+        layouts[done : done + len(complete)] = complete
+        done, tried = done + len(complete), tried + wanted
+        if not done and tried > ATTEMPTS * count:
+            raise ValueError(
+                f"No layout found: {len(things.keepouts)} things with keep-outs {things.keepouts} do not fit into a "
+                f"square of half-width {things.extent}. Take fewer or smaller hazards, or a larger extent."
+            )
+    return layouts
 
 
 def move(things: Things, rng: np.random.Generator, thing: int, layouts: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -75,19 +81,18 @@ def move(things: Things, rng: np.random.Generator, thing: int, layouts: Array) -
     return _free_places(rng, things.room()[thing], layouts[:, others], things.separation()[thing, others], RETRIES)
 
 
-def _attempt(things: Things, rng: np.random.Generator, count: int) -> tuple[Array, NDArray[np.bool_]]:
-    """Layouts (count, K, 2), and which of them (count,) are complete."""
+def _attempt(things: Things, rng: np.random.Generator, count: int) -> Array:
+    """Those of `count` layouts that are complete, (c, K, 2); one in which a thing finds no place is given up."""
     layouts = np.empty((count, len(things.places), 2))
-    complete = np.ones(count, dtype=np.bool_)
     separation, room = things.separation(), things.room()
     placed = [k for k, place in enumerate(things.places) if place is not None]
     for thing in placed:
         layouts[:, thing] = things.places[thing]
     for thing in (k for k, place in enumerate(things.places) if place is None):
         layouts[:, thing], free = _free_places(rng, room[thing], layouts[:, placed], separation[thing, placed], TRIES)
-        complete &= free
+        layouts = layouts[free]
         placed.append(thing)
-    return layouts, complete
+    return layouts
 
 
 def _free_places(

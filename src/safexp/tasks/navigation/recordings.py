@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from safexp.tasks.navigation.layouts import DYNAMIC, STATIC, Layout
 from safexp.tasks.navigation.physics import State
-from safexp.tasks.navigation.robots import CAR, POINT, Array, Robot, headings_to_quaternions
+from safexp.tasks.navigation.robots import ROBOTS, Array, Robot, headings_to_quaternions
 from safexp.tasks.navigation.suite import GOAL1, SUITE
 from safexp.tasks.navigation.vector_env import UNLIMITED, NavigationVectorEnv
 
@@ -174,7 +174,7 @@ def _task_of(rows: Recording) -> tuple[Robot, Layout, int]:
     observations = rows["obs"].shape[1]
     if "task" in rows:
         name = str(rows["task"])
-        for robot in (POINT, CAR):
+        for robot in ROBOTS:
             for layout in SUITE:
                 if name == f"Safety{robot.name}{layout.name}-v0":
                     return robot, layout, _bins(robot, layout, observations)
@@ -183,7 +183,7 @@ def _task_of(rows: Recording) -> tuple[Robot, Layout, int]:
             f"{', '.join(layout.name for layout in SUITE)}."
         )
     coordinates, hazards = rows["qpos"].shape[1], rows["hazards"].shape[1]
-    for robot in (POINT, CAR):
+    for robot in ROBOTS:
         for layout in (STATIC, DYNAMIC, GOAL1):
             fits = coordinates == robot.coordinates + VASE_COORDINATES * layout.vases and hazards == layout.hazards
             if fits and _bins(robot, layout, observations):

@@ -42,11 +42,12 @@ class Robot:
 
 POINT = Robot("Point", free=False, coordinates=3, sensors=12, front=(1.0, 0.0), box=LARGE_BOX)
 CAR = Robot("Car", free=True, coordinates=13, sensors=24, front=(0.0, -1.0), box=SMALL_BOX)
+ROBOTS = (POINT, CAR)
 
 
 def robot_named(name: str) -> Robot:
     """The robot of that name."""
-    robots = {robot.name: robot for robot in (POINT, CAR)}
+    robots = {robot.name: robot for robot in ROBOTS}
     if name not in robots:
         raise ValueError(f"robot={name!r} is not known; expected one of {', '.join(map(repr, robots))}.")
     return robots[name]

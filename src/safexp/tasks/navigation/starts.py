@@ -12,6 +12,8 @@ from safexp.tasks.navigation.robots import Array, Robot, headings_to_quaternions
 
 BLOCK: Final = 64
 """Starts drawn at a time: one alone would pay numpy's overhead for every thing that is placed."""
+FEW: Final = 8
+"""Starts drawn at a time with gremlins, which leave so little room that one layout in forty is complete."""
 
 
 class Start(NamedTuple):
@@ -35,6 +37,7 @@ class Starts:
     def __init__(self, layout: Layout, robot: Robot) -> None:
         self._layout = layout
         self._robot = robot
+        self._block = FEW if layout.gremlins else BLOCK
         self._supply = _draw(layout, robot, np.random.default_rng(0), 0)
 
     def discard(self) -> None:
@@ -45,7 +48,7 @@ class Starts:
         """The next `count` starts, with as many drawn from `rng` as are missing."""
         missing = count - len(self._supply.layouts)
         if missing > 0:
-            drawn = _draw(self._layout, self._robot, rng, max(missing, BLOCK))
+            drawn = _draw(self._layout, self._robot, rng, max(missing, self._block))
             self._supply = Start(*map(np.concatenate, zip(self._supply, drawn, strict=True)))
         taken = Start(*(part[:count] for part in self._supply))
         self._supply = Start(*(part[count:] for part in self._supply))
