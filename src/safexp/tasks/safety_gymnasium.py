@@ -22,7 +22,7 @@ PREFIX = "Safety"
 IDS = tuple(f"{PREFIX}{robot.name}{layout.name}-v0" for robot in ROBOTS for layout in SUITE)
 
 
-def make(id: str, **options: Any) -> SixValueEnv:  # noqa: A002
+def make(id: str, **options: Any) -> SixValueEnv:
     """The task that Safety-Gymnasium knows by `id`, one of `IDS`; `options` are those of `gymnasium.make`."""
     if id not in IDS:
         raise ValueError(f"{id!r} is not known; expected one of {', '.join(IDS)}.")
