@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from safexp.studies import snapshot
 from safexp.tasks.navigation import NavigationVectorEnv
 from safexp.tasks.navigation.robots import CAR, POINT, ROBOTS
 from safexp.tasks.navigation.suite import GOAL2, LAYOUTS, SUITE, layout_named
@@ -254,3 +255,16 @@ def test_a_smooth_cost_needs_a_margin() -> None:
 def test_impossible_descriptions_are_explained(changes: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(GOAL2, **changes)
+
+
+@pytest.mark.parametrize("name", ["Goal2", "Button1", "Push2", "Circle1"])
+def test_a_snapshot_goes_on_where_it_was_taken(name: str) -> None:
+    live, fresh = (NavigationVectorEnv(3, "Car", name, autoreset_mode="SameStep") for _ in range(2))
+    live.reset(seed=0)
+    drive(live, 40)
+    fresh.reset(seed=1)
+    snapshot.restore(fresh, *snapshot.take(live))
+    tolerance = 1e-8 if live.layout.sleep else 0.0  # what slept wakes up and settles anew
+    for ours, theirs in zip(drive(live, 5, seed=1), drive(fresh, 5, seed=1), strict=True):
+        assert np.allclose(ours[0], theirs[0], atol=tolerance, rtol=0)
+        assert np.allclose(ours[1], theirs[1], atol=tolerance, rtol=0)
