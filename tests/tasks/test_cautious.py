@@ -64,3 +64,9 @@ def test_a_gentle_robot_stays_well_below_its_limit():
     told = knowledge_of(gym.make_vec("safexp/HalfCheetahVelocity-v0", num_envs=1, limit=2.0))
     assert told.log(np.random.default_rng(0)).margins.max() < 2.0 + 3.0
     assert knowledge_of(gym.make_vec("safexp/HopperVelocity-v0", num_envs=1)).log is None
+
+
+@pytest.mark.parametrize("layout", ["Push1", "Button1", "Goal1"])
+def test_nothing_is_told_of_a_hazard_among_other_things(layout: str) -> None:
+    known = knowledge_of(NavigationVectorEnv(1, "Point", layout, hazards=1))
+    assert known.fallback is None and known.log is None and known.projection is None

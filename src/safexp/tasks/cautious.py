@@ -57,7 +57,8 @@ def drive_around(envs: NavigationVectorEnv) -> Array:
 
 def knowledge_of_driving(envs: NavigationVectorEnv) -> Knowledge:
     """What can be told of a task with one hazard: the way out, and of a Point's a log and what the distance is from."""
-    if envs.layout.hazards != 1 or envs.layout.orbit:
+    alone = envs.layout.hazards == 1 and envs.layout.pays == "reaching" and not envs.physics.groups
+    if not alone or envs.layout.orbit:
         return Knowledge()
     fallback = None
     if envs.cost_kind == "indicator":
