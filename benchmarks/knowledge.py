@@ -13,8 +13,8 @@ from rich.table import Table
 import safexp
 from safexp.quantifiers import Transitions
 from safexp.tasks.cautious import DRIVERS, drive, logged, nearness
-from safexp.tasks.goal import SOFTNESS, GoalVectorEnv
-from safexp.tasks.layouts import STATIC
+from safexp.tasks.navigation.layouts import STATIC
+from safexp.tasks.navigation.vector_env import SOFTNESS, NavigationVectorEnv
 
 LIMIT = 0.5
 
@@ -26,7 +26,7 @@ def transitions(log: safexp.Log) -> Transitions:
 def random_driving(copies: int, seed: int) -> Transitions:
     """What drivers do that push and turn at random, forwards more often than not."""
     rng = np.random.default_rng(seed)
-    envs = GoalVectorEnv(copies, layout=STATIC, cost="margin", autoreset_mode="SameStep")
+    envs = NavigationVectorEnv(copies, layout=STATIC, cost="margin", autoreset_mode="SameStep")
     drift = np.zeros((copies, 2))
 
     def act():

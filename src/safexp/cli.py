@@ -168,7 +168,7 @@ def tasks(
         return 0
     if not files:
         raise ValueError("nothing to verify: give one or more recordings, such as tests/data/static_point.npz.")
-    from safexp.tasks.recordings import verify
+    from safexp.tasks.navigation.recordings import verify
 
     found = [verify(file) for file in files]
     print_rows([{"file": str(file), **one.row()} for file, one in zip(files, found, strict=True)], json)
@@ -184,12 +184,13 @@ def bench(
     inputs: MaybeInt = None,
     kill: MaybeInt = None,
     minutes: MaybeFloat = None,
+    peer: Annotated[Path | None, tyro.conf.arg(metavar="PYTHON")] = None,
     json: bool = False,
 ) -> int:
     """Measure speed as ratios within one run, or what faults do; exit code 1 where one of these comes out wrong.
 
     Args:
-        what: `tasks`: steps per second of the Goal tasks beside the bare physics of the same model; `learners`: TRPO's
+        what: `tasks`: steps per second of the navigation tasks beside the bare physics of the model; `learners`: TRPO's
             policy step beside sb3-contrib's, the critics' schedules, and steps per second of whole training;
             `quantifiers`: microseconds of an answer, beside gpytorch's, of a refit, and of a shield's decision;
             `coverage`: how often they miss on fresh episodes, as they are and calibrated;
@@ -199,17 +200,15 @@ def bench(
         inputs: of `faults`: how many damaged files of every kind are read, 10,000 if not given.
         kill: of `faults`: how often training is killed, 200 times if not given.
         minutes: of `soak`: how long it takes, 10 if not given.
+        peer: of `tasks`: a Python interpreter that has Safety-Gymnasium, whose tasks are then stepped in the same run.
         json: print JSON instead of a table.
     """
     from safexp.report.terminal import print_rows
 
-    given = {
-        name: value
-        for name, value in [("decisions", decisions), ("inputs", inputs), ("kill", kill), ("minutes", minutes)]
-        if value is not None
-    }
+    options = {"decisions": decisions, "inputs": inputs, "kill": kill, "minutes": minutes, "peer": peer}
+    given = {name: value for name, value in options.items() if value is not None}
     for name, value in given.items():
-        if what != (belongs := {"decisions": "shield", "minutes": "soak"}.get(name, "faults")):
+        if what != (belongs := {"decisions": "shield", "minutes": "soak", "peer": "tasks"}.get(name, "faults")):
             raise ValueError(f"--{name} {value} is for `safexp bench {belongs}`: leave it out.")
     try:
         rows = import_module(f"safexp.bench.{what}").measure(**given)

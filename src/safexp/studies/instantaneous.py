@@ -19,7 +19,7 @@ from safexp.studies.config import RunConfig
 from safexp.studies.folder import Run, read
 from safexp.studies.stats import exact_interval
 from safexp.tasks.cautious import Logged, drive, gentle
-from safexp.tasks.layouts import STATIC
+from safexp.tasks.navigation.layouts import STATIC
 
 CaseName = Literal["point", "point-schedule", "cheetah"]
 LearnerName = Literal["TRPO", "SAC"]

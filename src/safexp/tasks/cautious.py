@@ -11,9 +11,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from safexp.logs import Log
 from safexp.signals import Array
-from safexp.tasks.goal import SOFTNESS, CostKind, GoalVectorEnv
 from safexp.tasks.knowledge import Knowledge
-from safexp.tasks.layouts import Layout
+from safexp.tasks.navigation.layouts import Layout
+from safexp.tasks.navigation.vector_env import SOFTNESS, CostKind, NavigationVectorEnv
 from safexp.tasks.way_out import WayOut
 from safexp.vector import as_vec_env, info_column
 
@@ -37,7 +37,7 @@ class Logged(NamedTuple):
     returns: Array
 
 
-def drive_around(envs: GoalVectorEnv) -> Array:
+def drive_around(envs: NavigationVectorEnv) -> Array:
     """Actions (n, 2) of a Point that goes slowly to its goal, in a wide arc around a single hazard on the way."""
     position, ahead = envs.physics.position[:, :2], envs.physics.rotation[:, :2, 0]
     from_hazard, to_goal = position - envs.hazards[:, 0], _unit(envs.goal - position)
@@ -55,9 +55,10 @@ def drive_around(envs: GoalVectorEnv) -> Array:
     return np.clip(np.stack([push, 2 * turn], axis=1), -1.0, 1.0)
 
 
-def knowledge_of_driving(envs: GoalVectorEnv) -> Knowledge:
+def knowledge_of_driving(envs: NavigationVectorEnv) -> Knowledge:
     """What can be told of a task with one hazard: the way out, and of a Point's a log and what the distance is from."""
-    if envs.layout.hazards != 1 or envs.layout.orbit:
+    alone = envs.layout.hazards == 1 and envs.layout.pays == "reaching" and not envs.physics.groups
+    if not alone or envs.layout.orbit:
         return Knowledge()
     fallback = None
     if envs.cost_kind == "indicator":
@@ -75,7 +76,7 @@ def knowledge_of_driving(envs: GoalVectorEnv) -> Knowledge:
 
 def drive(layout: Layout, cost: CostKind, lidar_bins: int, copies: int, rng: np.random.Generator) -> Logged:
     """What this many cautious drivers do in the time of one episode each; who arrives early starts again."""
-    envs = GoalVectorEnv(
+    envs = NavigationVectorEnv(
         copies, layout=layout, cost=cost, lidar_bins=lidar_bins, autoreset_mode=AutoresetMode.SAME_STEP
     )
 

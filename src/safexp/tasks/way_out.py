@@ -8,8 +8,8 @@ from types import MappingProxyType
 import numpy as np
 
 from safexp.signals import Array
-from safexp.tasks.lidar import RANGE
-from safexp.tasks.robots import Robot
+from safexp.tasks.navigation.lidar import RANGE
+from safexp.tasks.navigation.robots import Robot
 
 EAGERNESS = 4.0
 """How much turning is asked for a radian that the robot is off its way."""

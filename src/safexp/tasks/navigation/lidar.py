@@ -8,13 +8,15 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 RANGE = 3.0
-"""Metres at which a thing fades out of sight."""
+"""Metres at which a thing fades out of sight in most tasks."""
 
 
-def lidar(things: Array, channels: NDArray[np.intp], position: Array, rotation: Array, bins: int) -> Array:
+def lidar(
+    things: Array, channels: NDArray[np.intp], position: Array, rotation: Array, *, bins: int, reach: float = RANGE
+) -> Array:
     """Readings (n, channels · bins) of `things` (n, k, 2), each thing on the channel `channels` (k,) gives it.
 
-    A thing at distance d and angle θ in the robot's frame has closeness c = max(0, 3 − d) / 3. With
+    A thing at distance d and angle θ in the robot's frame has closeness c = max(0, reach − d) / reach. With
     θ·bins/2π = b + f it reads c in bin b, f·c in bin b + 1 and (1 − f)·c in bin b − 1; a bin keeps its largest
     reading. Things lie on the floor, so a tilted robot (`position` (n, 3), `rotation` (n, 3, 3)) sees them tilted.
     """
@@ -25,7 +27,7 @@ def lidar(things: Array, channels: NDArray[np.intp], position: Array, rotation: 
     ahead = east * axes[..., 0, 0] + north * axes[..., 1, 0] + down * axes[..., 2, 0]
     left = east * axes[..., 0, 1] + north * axes[..., 1, 1] + down * axes[..., 2, 1]
 
-    closeness = np.maximum(0.0, RANGE - np.hypot(ahead, left)) / RANGE
+    closeness = np.maximum(0.0, reach - np.hypot(ahead, left)) / reach
     turn = np.arctan2(left, ahead) % (2 * np.pi) * (bins / (2 * np.pi))
     whole = np.floor(turn)
     fraction = turn - whole

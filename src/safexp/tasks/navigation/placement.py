@@ -7,6 +7,7 @@ whole layout starts anew.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Place = tuple[float, float]
+Region = tuple[Place, Place]
+"""A rectangle: its corner of least and that of largest coordinates."""
 
 DRAWS: Final = 10
 """Draws made together, as long as a thing has found no place."""
@@ -22,16 +26,22 @@ TRIES: Final = 100
 RETRIES: Final = 10_000
 """Draws for a thing that moves while all others stand."""
 ATTEMPTS: Final = 1000
-"""Whole layouts tried before the demand is called impossible."""
+"""Layouts tried for every one that is wanted before the demand is called impossible."""
+CROWD: Final = 4096
+"""Layouts tried together at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Things:
-    """K things to place: their keep-outs, the places of those that have one, and the square's half-width."""
+    """K things to place: their keep-outs, the places of those that have one, and the square's half-width.
+
+    The first has a region of its own if `first_region` is given.
+    """
 
     keepouts: tuple[float, ...]
-    places: tuple[tuple[float, float] | None, ...]
+    places: tuple[Place | None, ...]
     extent: float
+    first_region: Region | None = None
 
     def separation(self) -> Array:
         """Least distances between things, (K, K)."""
@@ -39,23 +49,30 @@ class Things:
         return keepouts[:, None] + keepouts[None, :]
 
     def room(self) -> Array:
-        """Half-widths of the squares in which the things' centres may lie, (K,)."""
-        return np.maximum(0.0, self.extent - np.array(self.keepouts))
+        """Rectangles (K, 2, 2) in which the things' centres may lie: their least and largest coordinates."""
+        half = np.maximum(0.0, self.extent - np.array(self.keepouts))
+        room = np.stack([-half, half], axis=1)[..., None].repeat(2, axis=2)
+        if self.first_region is not None:
+            room[0] = self.first_region
+        return room
 
 
 def sample(things: Things, rng: np.random.Generator, count: int) -> Array:
     """`count` layouts, (count, K, 2)."""
     layouts = np.empty((count, len(things.keepouts), 2))
-    missing = np.arange(count)
-    for _ in range(ATTEMPTS):
-        layouts[missing], complete = _attempt(things, rng, len(missing))
-        missing = missing[~complete]
-        if not missing.size:
-            return layouts
-    raise ValueError(
-        f"No layout found: {len(things.keepouts)} things with keep-outs {things.keepouts} do not fit into a square of "
-        f"half-width {things.extent}. Take fewer or smaller hazards, or a larger extent."
-    )
+    done, tried = 0, 0
+    while done < count:
+        # As many as will probably do, going by the share that was complete so far.
+        wanted = min(math.ceil((count - done) * (tried + 1) / (done + 1)), CROWD) if tried else count
+        complete = _attempt(things, rng, wanted)[: count - done]
+        layouts[done : done + len(complete)] = complete
+        done, tried = done + len(complete), tried + wanted
+        if not done and tried > ATTEMPTS * count:
+            raise ValueError(
+                f"No layout found: {len(things.keepouts)} things with keep-outs {things.keepouts} do not fit into a "
+                f"square of half-width {things.extent}. Take fewer or smaller hazards, or a larger extent."
+            )
+    return layouts
 
 
 def move(things: Things, rng: np.random.Generator, thing: int, layouts: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -64,32 +81,31 @@ def move(things: Things, rng: np.random.Generator, thing: int, layouts: Array) -
     return _free_places(rng, things.room()[thing], layouts[:, others], things.separation()[thing, others], RETRIES)
 
 
-def _attempt(things: Things, rng: np.random.Generator, count: int) -> tuple[Array, NDArray[np.bool_]]:
-    """Layouts (count, K, 2), and which of them (count,) are complete."""
+def _attempt(things: Things, rng: np.random.Generator, count: int) -> Array:
+    """Those of `count` layouts that are complete, (c, K, 2); one in which a thing finds no place is given up."""
     layouts = np.empty((count, len(things.places), 2))
-    complete = np.ones(count, dtype=np.bool_)
     separation, room = things.separation(), things.room()
     placed = [k for k, place in enumerate(things.places) if place is not None]
     for thing in placed:
         layouts[:, thing] = things.places[thing]
     for thing in (k for k, place in enumerate(things.places) if place is None):
         layouts[:, thing], free = _free_places(rng, room[thing], layouts[:, placed], separation[thing, placed], TRIES)
-        complete &= free
+        layouts = layouts[free]
         placed.append(thing)
-    return layouts, complete
+    return layouts
 
 
 def _free_places(
-    rng: np.random.Generator, room: float, others: Array, separation: Array, tries: int
+    rng: np.random.Generator, room: Array, others: Array, separation: Array, tries: int
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Uniform places (n, 2) in ±`room`, at least `separation` (k,) from `others` (n, k, 2), and if found (n,).
+    """Uniform places (n, 2) in `room` (2, 2), at least `separation` (k,) from `others` (n, k, 2), and if found (n,).
 
     Each row takes the first of at most `tries` draws that is free.
     """
     places, found = np.zeros((len(others), 2)), np.zeros(len(others), dtype=np.bool_)
     missing = np.arange(len(others))
     for _ in range(tries // DRAWS):
-        draws = rng.uniform(-room, room, (len(missing), DRAWS, 2))
+        draws = rng.uniform(room[0], room[1], (len(missing), DRAWS, 2))
         east = draws[:, :, None, 0] - others[missing, None, :, 0]
         north = draws[:, :, None, 1] - others[missing, None, :, 1]
         free = np.logical_and.reduce(east * east + north * north >= separation * separation, axis=2)

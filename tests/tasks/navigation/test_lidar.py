@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safexp.tasks.lidar import lidar
-from safexp.tasks.robots import rotation_matrices
+from safexp.tasks.navigation.lidar import lidar
+from safexp.tasks.navigation.robots import rotation_matrices
 
 
 def one_by_one(things, position, rotation, bins):
@@ -36,7 +36,7 @@ def test_equals_a_loop_over_things(bins: int) -> None:
     quaternions = rng.normal(size=(40, 4))
     rotation = rotation_matrices(quaternions / np.linalg.norm(quaternions, axis=1)[:, None]).reshape(40, 3, 3)
     channels = np.array([0, 1, 1, 1, 2, 1, 2])
-    readings = lidar(things, channels, position, rotation, bins).reshape(40, 3, bins)
+    readings = lidar(things, channels, position, rotation, bins=bins).reshape(40, 3, bins)
     for row in range(40):
         for channel in range(3):
             expected = one_by_one(things[row, channels == channel], position[row], rotation[row], bins)
@@ -48,7 +48,7 @@ def test_equals_a_loop_over_things(bins: int) -> None:
 def test_a_reading_changes_continuously_with_the_angle(angle: float, distance: float) -> None:
     level, origin = np.eye(3)[None], np.zeros((1, 3))
     readings = [
-        lidar(distance * np.array([[[np.cos(a), np.sin(a)]]]), np.array([0]), origin, level, 16)
+        lidar(distance * np.array([[[np.cos(a), np.sin(a)]]]), np.array([0]), origin, level, bins=16)
         for a in (angle, angle + 1e-9)
     ]
     assert np.abs(readings[0] - readings[1]).max() < 1e-7
@@ -56,4 +56,4 @@ def test_a_reading_changes_continuously_with_the_angle(angle: float, distance: f
 
 
 def test_a_thing_out_of_sight_reads_zero() -> None:
-    assert not lidar(np.array([[[3.0, 0.0]]]), np.array([0]), np.zeros((1, 3)), np.eye(3)[None], 16).any()
+    assert not lidar(np.array([[[3.0, 0.0]]]), np.array([0]), np.zeros((1, 3)), np.eye(3)[None], bins=16).any()

@@ -12,8 +12,9 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 import safexp.tasks
-from safexp.tasks.goal import GoalEnv, GoalVectorEnv
-from safexp.tasks.layouts import GOAL1, STATIC
+from safexp.tasks.navigation import NavigationEnv, NavigationVectorEnv
+from safexp.tasks.navigation.layouts import STATIC
+from safexp.tasks.navigation.suite import GOAL1
 
 IDS = [
     f"safexp/{robot}{task}-v0"
@@ -23,7 +24,7 @@ IDS = [
 SIZES = {"GoalStatic": 32, "GoalDynamic": 32, "Goal1": 48, "GoalMoving": 48}
 
 
-def drive(envs: GoalVectorEnv, steps: int, seed: int = 0) -> list[tuple]:
+def drive(envs: NavigationVectorEnv, steps: int, seed: int = 0) -> list[tuple]:
     rng = np.random.default_rng(seed)
     return [envs.step(rng.uniform(-1, 1, (envs.num_envs, 2))) for _ in range(steps)]
 
@@ -41,7 +42,7 @@ def test_single_environments_pass_gymnasiums_checker(name: str) -> None:
 @pytest.mark.parametrize("name", IDS)
 def test_make_vec_gives_the_native_batch(name: str) -> None:
     envs = gym.make_vec(name, num_envs=3)
-    assert isinstance(envs.unwrapped, GoalVectorEnv)
+    assert isinstance(envs.unwrapped, NavigationVectorEnv)
     assert envs.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
     observations, info = envs.reset(seed=1)
     assert envs.observation_space.contains(observations)
@@ -61,7 +62,7 @@ def test_registering_twice_changes_nothing() -> None:
 @pytest.mark.parametrize("robot", ["Point", "Car"])
 @pytest.mark.parametrize("layout", ["Static", "Goal1", "Moving"])
 def test_a_single_environment_is_a_batch_of_one(robot: str, layout: str) -> None:
-    single, batch = GoalEnv(robot, layout), GoalVectorEnv(1, robot, layout, autoreset_mode="Disabled")
+    single, batch = NavigationEnv(robot, layout), NavigationVectorEnv(1, robot, layout, autoreset_mode="Disabled")
     first, _ = single.reset(seed=7)
     firsts, _ = batch.reset(seed=7)
     assert np.array_equal(first, firsts[0])
@@ -77,7 +78,7 @@ def test_a_single_environment_is_a_batch_of_one(robot: str, layout: str) -> None
 
 @pytest.mark.parametrize("num_envs", [1, 2, 17, 1024])
 def test_batches_of_all_sizes(num_envs: int) -> None:
-    envs = GoalVectorEnv(num_envs, "Point", "Goal1", autoreset_mode=AutoresetMode.SAME_STEP)
+    envs = NavigationVectorEnv(num_envs, "Point", "Goal1", autoreset_mode=AutoresetMode.SAME_STEP)
     observations, _ = envs.reset(seed=0)
     assert observations.shape == (num_envs, 60)
     assert len(np.unique(observations[:, 9])) == num_envs, "every environment has a start of its own"
@@ -90,7 +91,7 @@ def test_batches_of_all_sizes(num_envs: int) -> None:
 def test_seeds_repeat_and_differ(layout: str) -> None:
     runs = []
     for seed, before in ((3, 0), (3, 5), (4, 0)):
-        envs = GoalVectorEnv(4, "Car", layout, max_episode_steps=6, autoreset_mode="SameStep")
+        envs = NavigationVectorEnv(4, "Car", layout, max_episode_steps=6, autoreset_mode="SameStep")
         envs.reset(seed=99)
         drive(envs, before)
         first, _ = envs.reset(seed=seed)
@@ -102,7 +103,7 @@ def test_seeds_repeat_and_differ(layout: str) -> None:
 def test_threads_do_not_change_anything() -> None:
     runs = []
     for threads in (1, 2):
-        envs = GoalVectorEnv(8, "Car", "Goal1", threads=threads)
+        envs = NavigationVectorEnv(8, "Car", "Goal1", threads=threads)
         envs.reset(seed=0)
         runs.append([step[0] for step in drive(envs, 10)])
     assert np.array_equal(runs[0], runs[1])
@@ -113,9 +114,9 @@ def test_same_step_is_next_step_without_the_pause(layout: str) -> None:
     """Both modes, and resets by hand, show the same episodes; what they show at the seams differs as documented."""
     limit, total = 5, 12
     actions = np.random.default_rng(1).uniform(-1, 1, (total, 3, 2))
-    same = GoalVectorEnv(3, "Point", layout, max_episode_steps=limit, autoreset_mode="SameStep")
-    late = GoalVectorEnv(3, "Point", layout, max_episode_steps=limit, autoreset_mode="NextStep")
-    hand = GoalVectorEnv(3, "Point", layout, max_episode_steps=limit, autoreset_mode="Disabled")
+    same = NavigationVectorEnv(3, "Point", layout, max_episode_steps=limit, autoreset_mode="SameStep")
+    late = NavigationVectorEnv(3, "Point", layout, max_episode_steps=limit, autoreset_mode="NextStep")
+    hand = NavigationVectorEnv(3, "Point", layout, max_episode_steps=limit, autoreset_mode="Disabled")
     for envs in (same, late, hand):
         envs.reset(seed=5)
     for action in actions:
@@ -143,7 +144,7 @@ def test_same_step_is_next_step_without_the_pause(layout: str) -> None:
 
 
 def test_final_observations_have_gymnasiums_form() -> None:
-    native = GoalVectorEnv(2, "Point", "Static", max_episode_steps=3, autoreset_mode="SameStep")
+    native = NavigationVectorEnv(2, "Point", "Static", max_episode_steps=3, autoreset_mode="SameStep")
     plain = gym.vector.SyncVectorEnv(
         [lambda: gym.make("safexp/PointGoalStatic-v0", max_episode_steps=3)] * 2, autoreset_mode=AutoresetMode.SAME_STEP
     )
@@ -168,7 +169,7 @@ def test_final_observations_have_gymnasiums_form() -> None:
 
 
 def test_some_episodes_end_and_others_go_on() -> None:
-    envs = GoalVectorEnv(3, "Point", "Static", autoreset_mode="SameStep")
+    envs = NavigationVectorEnv(3, "Point", "Static", autoreset_mode="SameStep")
     envs.reset(seed=0)
     drive(envs, 3)
     envs.goal[1] = envs.physics.position[1, :2]
@@ -184,7 +185,7 @@ def test_some_episodes_end_and_others_go_on() -> None:
 
 
 def test_a_masked_reset_leaves_the_others_alone() -> None:
-    envs = GoalVectorEnv(4, "Car", "Goal1", autoreset_mode="Disabled")
+    envs = NavigationVectorEnv(4, "Car", "Goal1", autoreset_mode="Disabled")
     envs.reset(seed=0)
     observations = drive(envs, 4)[-1][0]
     mask = np.array([False, True, False, True])
@@ -192,7 +193,7 @@ def test_a_masked_reset_leaves_the_others_alone() -> None:
     assert np.array_equal(fresh[~mask], observations[~mask])
     assert not np.isclose(fresh[mask], observations[mask]).all(axis=1).any()
     assert info["cost"].shape == (4,)
-    other = GoalVectorEnv(4, "Car", "Goal1", autoreset_mode="Disabled")
+    other = NavigationVectorEnv(4, "Car", "Goal1", autoreset_mode="Disabled")
     other.reset(seed=0)
     drive(other, 4)
     action = np.full((4, 2), 0.01)
@@ -200,7 +201,7 @@ def test_a_masked_reset_leaves_the_others_alone() -> None:
 
 
 def test_reaching_a_goal_of_goal1_moves_it() -> None:
-    envs = GoalVectorEnv(16, "Point", "Goal1")
+    envs = NavigationVectorEnv(16, "Point", "Goal1")
     envs.reset(seed=2)
     envs.goal[:] = envs.physics.position[:, :2]
     envs.last_distance[:] = 0.0
@@ -210,12 +211,12 @@ def test_reaching_a_goal_of_goal1_moves_it() -> None:
     position = envs.physics.position[:, :2]
     assert (np.linalg.norm(envs.goal - position, axis=1) >= 0.705).all()
     assert (np.linalg.norm(envs.hazards - envs.goal[:, None], axis=2) >= 0.305 + 0.18).all()
-    assert (np.linalg.norm(envs.physics.vase - envs.goal, axis=1) >= 0.305 + 0.15).all()
+    assert (np.linalg.norm(envs.physics.places["vases"][:, 0, :2] - envs.goal, axis=1) >= 0.305 + 0.15).all()
     assert np.allclose(envs.last_distance, np.linalg.norm(envs.goal - position, axis=1))
 
 
 def test_an_episode_without_room_for_a_new_goal_ends() -> None:
-    envs = GoalVectorEnv(2, "Point", "Goal1", hazards=1, extent=1.0)
+    envs = NavigationVectorEnv(2, "Point", "Goal1", hazards=1, extent=1.0)
     envs.reset(seed=2)
     envs.goal[0] = envs.physics.position[0, :2]
     envs.hazards[0] = np.linspace(0.0, 0.0, 2)
@@ -226,8 +227,8 @@ def test_an_episode_without_room_for_a_new_goal_ends() -> None:
 
 @pytest.mark.parametrize("layout", ["Static", "Goal1", "Moving"])
 def test_cost_margin_and_reward_follow_their_definitions(layout: str) -> None:
-    envs = GoalVectorEnv(32, "Point", layout, autoreset_mode="SameStep")
-    smooth = GoalVectorEnv(32, "Point", layout, autoreset_mode="SameStep", cost="margin")
+    envs = NavigationVectorEnv(32, "Point", layout, autoreset_mode="SameStep")
+    smooth = NavigationVectorEnv(32, "Point", layout, autoreset_mode="SameStep", cost="margin")
     envs.reset(seed=1)
     smooth.reset(seed=1)
     actions = np.repeat(np.random.default_rng(0).uniform(-1, 1, (6, 32, 2)), 10, axis=0)
@@ -248,21 +249,21 @@ def test_cost_margin_and_reward_follow_their_definitions(layout: str) -> None:
 
 
 def test_observation_ends_with_lidars_of_the_asked_size() -> None:
-    envs = GoalVectorEnv(2, "Car", "Goal1", lidar_bins=5)
+    envs = NavigationVectorEnv(2, "Car", "Goal1", lidar_bins=5)
     observations, _ = envs.reset(seed=0)
     assert observations.shape == (2, 24 + 15)
     assert envs.single_observation_space.low[24:].tolist() == [0.0] * 15
 
 
 def test_options_change_the_layout() -> None:
-    envs = GoalVectorEnv(2, "Point", "Static", hazards=[(0.0, 0.5), (0.0, -0.5)], hazard_radius=0.2, extent=2.0)
+    envs = NavigationVectorEnv(2, "Point", "Static", hazards=[(0.0, 0.5), (0.0, -0.5)], hazard_radius=0.2, extent=2.0)
     envs.reset(seed=0)
     assert envs.hazards[1].tolist() == [[0.0, 0.5], [0.0, -0.5]]
     assert envs.layout.hazard_radius == 0.2
-    more = GoalVectorEnv(2, "Point", "Dynamic", hazards=5, hazard_radius=0.1)
+    more = NavigationVectorEnv(2, "Point", "Dynamic", hazards=5, hazard_radius=0.1)
     more.reset(seed=0)
     assert more.hazards.shape == (2, 5, 2)
-    mine = GoalVectorEnv(2, "Point", dataclasses.replace(GOAL1, vase=False))
+    mine = NavigationVectorEnv(2, "Point", dataclasses.replace(GOAL1, vases=0))
     assert mine.reset(seed=0)[0].shape == (2, 44)
     made = gym.make_vec("safexp/PointGoalStatic-v0", num_envs=2, hazard_radius=0.3, max_episode_steps=4)
     made.reset(seed=0)
@@ -280,21 +281,21 @@ def test_the_time_limit_of_a_single_environment_is_the_wrappers() -> None:
     ("options", "message"),
     [
         ({"robot": "Doggo"}, "robot='Doggo' is not known; expected one of 'Point', 'Car'"),
-        ({"layout": "Maze"}, "layout='Maze' is not known; expected one of 'Static', 'Dynamic', 'Goal1', 'Moving'"),
+        ({"layout": "Maze"}, "layout='Maze' is not known; expected one of 'Static', 'Dynamic', 'Moving', 'Goal0'"),
         ({"cost": "sum"}, "cost='sum' is not known; expected 'indicator' or 'margin'"),
         ({"num_envs": 0}, "num_envs=0: expected an integer of 1 or more"),
         ({"lidar_bins": 2.5}, "lidar_bins=2.5: expected an integer"),
         ({"threads": 0}, "threads=0: expected"),
         ({"max_episode_steps": 0}, "max_episode_steps=0: expected"),
         ({"render_mode": "human"}, "render_mode='human' is not known"),
-        ({"hazards": 0}, "hazards=0: a layout needs one hazard or more"),
+        ({"hazards": 0}, "hazards=0: expected one hazard or more"),
         ({"hazard_radius": -1.0}, "hazard_radius=-1.0 is not a length"),
         ({"extent": float("nan")}, "extent=nan is not a length"),
     ],
 )
 def test_wrong_options_are_explained(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("'", ".")):
-        GoalVectorEnv(**options)
+        NavigationVectorEnv(**options)
 
 
 def test_a_goal_that_stays_must_end_the_episode() -> None:
@@ -313,7 +314,7 @@ def test_a_goal_that_stays_must_end_the_episode() -> None:
     ],
 )
 def test_wrong_actions_are_explained_and_change_nothing(actions: object, message: str) -> None:
-    envs = GoalVectorEnv(2, "Point", "Static")
+    envs = NavigationVectorEnv(2, "Point", "Static")
     envs.reset(seed=0)
     state = envs.physics.batch.state.copy()
     with pytest.raises(ValueError, match=message):
@@ -322,7 +323,7 @@ def test_wrong_actions_are_explained_and_change_nothing(actions: object, message
 
 
 def test_single_actions_are_checked_too() -> None:
-    env = GoalEnv()
+    env = NavigationEnv()
     env.reset(seed=0)
     with pytest.raises(ValueError, match=r"shape \(1, 2\); expected \(2,\)"):
         env.step(np.zeros((1, 2)))
@@ -333,7 +334,7 @@ def test_single_actions_are_checked_too() -> None:
 def test_actions_are_clipped() -> None:
     runs = []
     for scale in (1.0, 7.0):
-        envs = GoalVectorEnv(2, "Point", "Static")
+        envs = NavigationVectorEnv(2, "Point", "Static")
         envs.reset(seed=0)
         runs.append(envs.step(scale * np.ones((2, 2)))[0])
     assert np.array_equal(*runs)
@@ -342,11 +343,11 @@ def test_actions_are_clipped() -> None:
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_stepping_before_a_reset_is_refused(mode: AutoresetMode) -> None:
     with pytest.raises(ResetNeeded, match=r"Environments \[0, 1\] have no running episode"):
-        GoalVectorEnv(2, autoreset_mode=mode).step(np.zeros((2, 2)))
+        NavigationVectorEnv(2, autoreset_mode=mode).step(np.zeros((2, 2)))
 
 
 def test_without_autoreset_an_ended_episode_cannot_go_on() -> None:
-    envs = GoalVectorEnv(2, max_episode_steps=1, autoreset_mode="Disabled")
+    envs = NavigationVectorEnv(2, max_episode_steps=1, autoreset_mode="Disabled")
     envs.reset(seed=0)
     envs.step(np.zeros((2, 2)))
     envs.reset(options={"reset_mask": np.array([True, False])})
@@ -357,12 +358,12 @@ def test_without_autoreset_an_ended_episode_cannot_go_on() -> None:
 @pytest.mark.parametrize("mask", [np.ones(3, dtype=bool), np.ones(2), np.zeros(2, dtype=bool)])
 def test_wrong_reset_masks_are_explained(mask: np.ndarray) -> None:
     with pytest.raises(ValueError, match=r"expected a boolean array of shape \(2,\) with at least one"):
-        GoalVectorEnv(2).reset(options={"reset_mask": mask})
+        NavigationVectorEnv(2).reset(options={"reset_mask": mask})
 
 
 def test_a_list_of_seeds_is_refused() -> None:
     with pytest.raises(ValueError, match="expected one integer or None"):
-        GoalVectorEnv(2).reset(seed=[1, 2])
+        NavigationVectorEnv(2).reset(seed=[1, 2])
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,20 +1,15 @@
-"""The robots: their MuJoCo models and how the observation reads their sensors."""
+"""The robots, and how the observation reads their sensors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from safexp.tasks.navigation.things import LARGE_BOX, SMALL_BOX, Kind
 
-VASE_SIZE = 0.1
-"""Half the edge of the vase, a box light enough (8 mg) to be pushed by a touch."""
-VASE_HEIGHT = VASE_SIZE - 4e-5
-"""Where the vase's centre rests: its weight presses it this far into MuJoCo's soft floor."""
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +17,8 @@ class Robot:
     """A robot as a file of `mjcf/` and the facts about it that the model does not say.
 
     `free` tells a body with a free joint (its pose is in `qpos`) from one on slides and a hinge (its start pose is
-    the frame of its body). `coordinates` is its share of `qpos`, `front` the way it drives, in its own frame.
+    the frame of its body). `coordinates` is its share of `qpos`, `front` the way it drives, in its own frame, `box` the
+    box that it can push, `height` where its centre starts.
     """
 
     name: str
@@ -30,15 +26,8 @@ class Robot:
     coordinates: int
     sensors: int
     front: tuple[float, float]
-
-    def model(self, vase: bool) -> mujoco.MjModel:
-        """The robot on a floor, with or without a vase; the robot's coordinates come first."""
-        spec = mujoco.MjSpec.from_file(str(Path(__file__).parent / "mjcf" / f"{self.name.lower()}.xml"))
-        if vase:
-            body = spec.worldbody.add_body(name="vase", pos=[0, 0, VASE_HEIGHT])
-            body.add_freejoint()
-            body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=[VASE_SIZE] * 3, density=1e-3, condim=6)
-        return spec.compile()
+    box: Kind
+    height: float = 0.1
 
     def read(self, sensordata: Array) -> Array:
         """The sensors (n, `sensors`) as the observation has them.
@@ -51,13 +40,14 @@ class Robot:
         return np.concatenate([sensordata[:, :-4], rotation_matrices(sensordata[:, -4:])], axis=1)
 
 
-POINT = Robot("Point", free=False, coordinates=3, sensors=12, front=(1.0, 0.0))
-CAR = Robot("Car", free=True, coordinates=13, sensors=24, front=(0.0, -1.0))
+POINT = Robot("Point", free=False, coordinates=3, sensors=12, front=(1.0, 0.0), box=LARGE_BOX)
+CAR = Robot("Car", free=True, coordinates=13, sensors=24, front=(0.0, -1.0), box=SMALL_BOX)
+ROBOTS = (POINT, CAR)
 
 
 def robot_named(name: str) -> Robot:
     """The robot of that name."""
-    robots = {robot.name: robot for robot in (POINT, CAR)}
+    robots = {robot.name: robot for robot in ROBOTS}
     if name not in robots:
         raise ValueError(f"robot={name!r} is not known; expected one of {', '.join(map(repr, robots))}.")
     return robots[name]
@@ -81,6 +71,6 @@ def rotation_matrices(quaternions: Array) -> Array:
 
 
 def headings_to_quaternions(headings: Array) -> Array:
-    """Turns about the vertical (n,), in radians, as unit quaternions (n, 4), scalar first."""
+    """Turns about the vertical (...), in radians, as unit quaternions (..., 4), scalar first."""
     zero = np.zeros_like(headings)
-    return np.stack([np.cos(headings / 2), zero, zero, np.sin(headings / 2)], axis=1)
+    return np.stack([np.cos(headings / 2), zero, zero, np.sin(headings / 2)], axis=-1)
