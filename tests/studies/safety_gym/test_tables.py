@@ -17,7 +17,8 @@ def tables(make_result):
         make_result("point", "mase-published", above=5),
     ]
     study = SafetyGymStudy(methods=("trpo", "mase-published", "mase"), seeds=2, epochs=4)
-    return all_tables(compare(select(study, {result.name: result for result in results}, 4)[0], 4))
+    selection, missing = select(study, {result.name: result for result in results}, 4)
+    return all_tables(compare(selection, 4), missing)
 
 
 PLACES = [("point", 1000), ("point", 1001), ("car", 1000)]
@@ -51,11 +52,16 @@ def test_stops_are_beside_the_papers(tables):
 
 
 def test_the_short_table_has_the_tasks_beside_each_other(tables):
-    heading, _, trpo, published, mase = cells(tables["short"])
+    caption, _, heading, _, trpo, published, mase = cells(tables["short"])
+    assert caption[0].startswith("4 epochs of 10,000 steps, 1 to 2 seeds; violations over all of training")
     assert heading == ["", "Point: violated", "return", "Car: violated", "return"]
     assert trpo == ["TRPO", "22 of 80", "4.00", "11 of 40", "4.00"]
     assert published[-2:] == ["", ""]
     assert mase == ["MASE", "**0** of 80", "3.50", "**0** of 40", "3.00"]
+
+
+def test_what_is_missing_is_listed(tables):
+    assert tables["missing"].splitlines()[0] == "- point mase-published: 1001 missing"
 
 
 def test_a_page_gets_the_tables_that_it_marks(tmp_path, tables):

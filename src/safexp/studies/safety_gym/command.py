@@ -117,11 +117,11 @@ def draw(study: SafetyGymStudy, results: Mapping[str, Result], json_output: bool
         raise ValueError(f"no run of the study is there with {study.length:,} epochs: {' | '.join(missing)}.")
     rows = compare(selection, study.length)
     table = [{name: _rounded(value) for name, value in asdict(row).items()} for row in rows]
-    tables = all_tables(rows)
     figure_3: Selection = {}
     if study.scale == "paper" and study.epochs is None and "car" in study.tasks:
         figure_3, short = select(replace(study, tasks=("car",)), results, FIGURE_3)
         missing += [f"Figure 3, {line}" for line in short]
+    tables = all_tables(rows, missing)
     study.out.mkdir(parents=True, exist_ok=True)
     write_csv(study.out / "comparison.csv", table)
     (study.out / "tables.md").write_text("\n".join(tables.values()))

@@ -40,13 +40,17 @@ def task_label(task: str) -> str:
     return TASK_LABELS.get(task, task)
 
 
-def all_tables(rows: Sequence[Row]) -> dict[str, str]:
-    """The tables in Markdown, by the names that pages mark their places with: each task's, `table-2`, and `short`."""
+def all_tables(rows: Sequence[Row], missing: Sequence[str]) -> dict[str, str]:
+    """The tables in Markdown, by the names that pages mark their places with.
+
+    There is one for each task, `table-2` beside the paper's, `short`, and `missing`, which is a list of what is.
+    """
     tasks = list(dict.fromkeys(row.task for row in rows))
     tables = {task: task_table([row for row in rows if row.task == task]) for task in tasks}
     if stopped := [row for row in rows if row.method.startswith("mase") and row.task in TASKS]:
         tables["table-2"] = table_2(stopped)
     tables["short"] = short_table(rows)
+    tables["missing"] = "".join(f"- {line}\n" for line in missing) or "None is missing.\n"
     return tables
 
 
@@ -85,7 +89,7 @@ def table_2(rows: Sequence[Row]) -> str:
 
 
 def short_table(rows: Sequence[Row]) -> str:
-    """Violations and returns of all methods, the tasks beside each other."""
+    """Violations and returns of all methods, the tasks beside each other, under a sentence that says how many runs."""
     tasks = list(dict.fromkeys(row.task for row in rows))
     by_key = {(row.task, row.method): row for row in rows}
     headings = [cell for task in tasks for cell in (f"{task_label(task)}: violated", "return")]
@@ -94,7 +98,13 @@ def short_table(rows: Sequence[Row]) -> str:
         found = [by_key.get((task, method)) for task in tasks]
         cells = [cell for row in found for cell in ((_violated(row), _number(row.returns, 2)) if row else ("", ""))]
         lines.append([label(method), *cells])
-    return _table(["", *headings], lines)
+    seeds = sorted({row.seeds for row in rows})
+    many = "1 seed" if seeds == [1] else f"{seeds[0]} seeds" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
+    caption = (
+        f"{rows[0].epochs:,} epochs of 10,000 steps, {many}; violations over all of training, return of the last 1,000 "
+        "episodes of each seed.\n\n"
+    )
+    return caption + _table(["", *headings], lines)
 
 
 def fill(path: Path, tables: Mapping[str, str]) -> list[str]:
