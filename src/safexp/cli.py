@@ -343,12 +343,14 @@ def reproduce() -> int:
 
 def reproductions() -> dict[str, Callable[..., int]]:
     """What `safexp reproduce` can do."""
-    from safexp.studies import glm_regret, grid_world_table, instantaneous, paper
+    from safexp.studies import glm_regret, grid_world_table, instantaneous
+    from safexp.studies.safety_gym import command
 
     return {
         "grid-world": grid_world_table.main,
         "glm": glm_regret.main,
-        "safety-gym": paper.main,
+        "safety-gym": command.main,
+        "safety-gym-results": command.results_main,
         "instantaneous": instantaneous.main,
     }
 

@@ -18,9 +18,9 @@ from safexp.studies import folder as run_folder
 from safexp.studies.build import build, make_constraint
 from safexp.studies.config import RunConfig
 from safexp.studies.evaluate import evaluate
-from safexp.studies.paper import SafetyGymStudy
 from safexp.studies.plugins import find
 from safexp.studies.run import run
+from safexp.studies.safety_gym.study import SafetyGymStudy
 
 MODULE = """
 import numpy as np

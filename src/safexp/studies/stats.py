@@ -81,6 +81,16 @@ def improvement_interval(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike],
     return float(low), float(high)
 
 
+def ratio_interval(ours: ArrayLike, theirs: ArrayLike, seed: int = 0) -> tuple[float, float]:
+    """The 95% bootstrap interval of the ratio of two means, (n,) and (m,), each side resampled by itself."""
+
+    def ratio(ours: Array, theirs: Array, axis: int = -1) -> Any:
+        return ours.mean(axis=axis) / theirs.mean(axis=axis)
+
+    low, high = _bootstrap([ours, theirs], ratio, seed)
+    return float(low), float(high)
+
+
 def _improvement(*samples: Array, axis: int = -1) -> Any:
     """The statistic of samples (…, n), first all of ours, then as many of theirs."""
     if len(samples) % 2:
