@@ -7,7 +7,7 @@ import pytest
 
 from safexp import AllOf, Budget, Instantaneous, JointChance, Margin, Schedule, StateVisits
 from safexp.constraints import TOLERANCE
-from safexp.signals import Step
+from safexp.core.costs import Step
 
 OBSERVATIONS = np.array([[0.0], [2.0]])
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from safexp import AllOf, Budget, Instantaneous, StateVisits
-from safexp.episodes import Episode, Recorder
+from safexp.records.episodes import Episode, Recorder
 
 YES, NO = np.array([True]), np.array([False])
 

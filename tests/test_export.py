@@ -12,7 +12,7 @@ from torch import nn
 
 from conftest import Line
 from safexp import MASE, TRPO, AllOf, Budget, Instantaneous, Known, Unknown
-from safexp.export import export_onnx
+from safexp.mase.onnx import export_onnx
 from safexp.tasks.planar_robot import PlanarRobotVector, cost_of
 
 QUICK = {"policy_kwargs": {"net_arch": [8, 8]}}

@@ -11,7 +11,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line
 from safexp import MASE, ExactGP, Instantaneous, Penalty, Shield, ShieldedPolicy, Unknown
-from safexp.wrappers.guard import Guard
+from safexp.envs.guard import Guard
 
 LIMIT = 0.3
 

@@ -11,8 +11,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from conftest import Line
 from safexp import AllOf, Budget, Instantaneous, JointChance, Margin, Penalty, Schedule, Shield, StateVisits, Unknown
 from safexp.constraints import TOLERANCE
-from safexp.signals import Step
-from safexp.wrappers.guard import Guard
+from safexp.core.costs import Step
+from safexp.envs.guard import Guard
 
 HERE = np.zeros((3, 1))
 

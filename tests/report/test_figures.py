@@ -10,7 +10,7 @@ from safexp.report.figures import FORMATS, converged, draw_converged, draw_curve
 from safexp.report.groups import by_task, group_runs
 from safexp.report.plots import styles
 from safexp.report.tables import write_tables
-from safexp.studies.folder import Run
+from safexp.runs.folder import Run
 
 from .conftest import MakeRun
 

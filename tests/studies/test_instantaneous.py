@@ -8,10 +8,10 @@ import pytest
 
 from safexp import Calibrated, FromMargin, Projected, Schedule
 from safexp.report.summary import summarise
+from safexp.runs.build import build, make_constraint
+from safexp.runs.config import RunConfig
+from safexp.runs.folder import read
 from safexp.studies import instantaneous
-from safexp.studies.build import build, make_constraint
-from safexp.studies.config import RunConfig
-from safexp.studies.folder import read
 from safexp.studies.instantaneous import InstantaneousStudy
 
 

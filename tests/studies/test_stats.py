@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import beta
 
-from safexp.studies.stats import (
+from safexp.records.statistics import (
     anytime_interval,
     exact_interval,
     improvement_interval,

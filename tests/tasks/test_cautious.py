@@ -6,10 +6,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from safexp.tasks.cautious import drive, gentle, nearness
 from safexp.tasks.knowledge import knowledge_of
 from safexp.tasks.navigation.layouts import STATIC
 from safexp.tasks.navigation.vector_env import SOFTNESS, NavigationVectorEnv
+from safexp.tasks.seed_controllers import drive, gentle, nearness
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
+from safexp.tasks.escape import CLEARANCE, WayOut
 from safexp.tasks.knowledge import knowledge_of
 from safexp.tasks.navigation import NavigationVectorEnv
-from safexp.tasks.way_out import CLEARANCE, WayOut
 
 
 def endless(robot, copies=150):

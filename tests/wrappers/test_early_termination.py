@@ -8,8 +8,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line
 from safexp import AllOf, Budget, Instantaneous, Shield, Unknown
-from safexp.wrappers.early_termination import EarlyTermination
-from safexp.wrappers.guard import Guard
+from safexp.envs.early_termination import EarlyTermination
+from safexp.envs.guard import Guard
 
 
 def walk(envs, moves):

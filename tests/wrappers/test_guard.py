@@ -9,10 +9,10 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line, line_cost
 from safexp import AllOf, Budget, Each, Instantaneous, JointChance, Known, Penalty, Shield, Unknown
+from safexp.envs.guard import Guard
+from safexp.envs.vector import as_vec_env
 from safexp.tasks import planar_robot
 from safexp.tasks.planar_robot import PlanarRobotVector
-from safexp.vector import as_vec_env
-from safexp.wrappers.guard import Guard
 
 
 class Counting(Known):

@@ -10,7 +10,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line, line_cost
 from safexp import MASE, AllOf, Budget, Each, Instantaneous, Known, Margin, StateVisits, Unknown
-from safexp.wrappers.recorded import Recorded
+from safexp.envs.recording import Recorded
 
 LIMIT = 0.3
 FAULTY_STEP = 4

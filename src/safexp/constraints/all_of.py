@@ -9,11 +9,8 @@ import numpy as np
 from safexp.constraints.base import (
     Constraint,
 )
-from safexp.signals import (
-    Array,
-    Observations,
-    Step,
-)
+from safexp.core.arrays import Array, Observations
+from safexp.core.costs import Step
 
 
 @dataclass(frozen=True, init=False)

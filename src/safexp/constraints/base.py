@@ -8,16 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from safexp.signals import (
-    Array,
-    CostSource,
-    Observations,
-    SignalError,
-    Step,
-    batch_size,
-    read_cost,
-    row_of,
-)
+from safexp.core.arrays import Array, Observations, batch_size
+from safexp.core.costs import CostSource, SignalError, Step, read_cost, row_of
 
 TOLERANCE = 1e-9
 """How far the shield lets a (scaled) cost or discounted sum exceed its limit: room for rounding, and nothing else."""

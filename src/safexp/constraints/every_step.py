@@ -17,12 +17,8 @@ from safexp.constraints.base import (
     check_positive,
     exceeds,
 )
-from safexp.signals import (
-    Array,
-    CostSource,
-    Step,
-    refuse,
-)
+from safexp.core.arrays import Array
+from safexp.core.costs import CostSource, Step, refuse
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.checkpoint import Arrays, CheckpointError, describe_quantifier, through_file
+from safexp.core.files import Arrays, CheckpointError, through_file
 from safexp.quantifiers.base import Quantifier
-from safexp.quantifiers.each import Each
+from safexp.quantifiers.files import describe_quantifier
+from safexp.quantifiers.per_cost import Each
 
 log = logging.getLogger("safexp")
 

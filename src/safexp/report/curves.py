@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from safexp.core.arrays import Array
+from safexp.records.statistics import interquartile_interval, interquartile_mean, mean_and_deviation
 from safexp.report.groups import Group
-from safexp.report.limited import LimitedName, limited
-from safexp.signals import Array
-from safexp.studies.folder import Run
-from safexp.studies.stats import interquartile_interval, interquartile_mean, mean_and_deviation
+from safexp.report.limits import LimitedName, limited
+from safexp.runs.folder import Run
 
 POINTS = 250
 """How many points of a curve are drawn."""

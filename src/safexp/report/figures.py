@@ -29,7 +29,7 @@ from safexp.report.curves import (
 )
 from safexp.report.groups import Group, by_task, group_runs
 from safexp.report.plots import COLOURS, Styles, styles
-from safexp.studies.folder import Run
+from safexp.runs.folder import Run
 
 SHOWN = (RETURN, COST, MAX_COST, STEP_COST, MAX_STEP_COST)
 """The paper's three metrics, and its costs where limits hold for every step."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
+from safexp.envs.six_values import adapt
 from safexp.tasks.moving import gate
-from safexp.tasks.six_tuple import adapt
 
 __all__ = ["adapt", "catalogue", "gate", "register"]
 
@@ -33,7 +33,7 @@ def catalogue() -> Iterator[tuple[EnvSpec, str]]:
             f"reach a goal between two hills, whose height is the cost{', in nine directions' if discrete else ''}",
         )
     yield (
-        EnvSpec("safexp/GridWorld-v0", entry_point="safexp.tasks.grid_world:GridWorldEnv"),
+        EnvSpec("safexp/GridWorld-v0", entry_point="safexp.tasks.grid_world_env:GridWorldEnv"),
         "collect rewards on a random grid whose steep descents are unsafe: the paper's appendix H",
     )
     for robot in ("Point", "Car"):

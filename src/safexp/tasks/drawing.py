@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from safexp.tasks.scene import Array, Place, Scene
+from safexp.core.arrays import Array
+from safexp.tasks.scene import Place, Scene
 
 Colour = tuple[int, int, int] | tuple[int, int, int, int]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from safexp.studies.config import RunConfig
-from safexp.studies.run import run
+from safexp.runs.config import RunConfig
+from safexp.runs.run import run
 from safexp.studies.safety_gym import study as studied
 from safexp.studies.safety_gym.results import Line, Result
 from safexp.studies.safety_gym.study import SafetyGymStudy

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from safexp.cli import main
-from safexp.studies import folder as run_folder
-from safexp.studies.evaluate import evaluate
+from safexp.runs import folder as run_folder
+from safexp.runs.evaluate import evaluate
 from safexp.studies.safety_gym import command
 from safexp.studies.safety_gym.results import write_results
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from safexp.records.statistics import exact_interval, upper_bound
 from safexp.studies.safety_gym.comparison import compare, select
 from safexp.studies.safety_gym.study import SafetyGymStudy
-from safexp.studies.stats import exact_interval, upper_bound
 
 STUDY = SafetyGymStudy(tasks=("point", "car"), methods=("trpo", "mase"), seeds=2, epochs=4)
 

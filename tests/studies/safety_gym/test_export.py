@@ -8,8 +8,8 @@ import shutil
 import pytest
 
 from safexp.cli import main
-from safexp.studies import folder as run_folder
-from safexp.studies.run import run
+from safexp.runs import folder as run_folder
+from safexp.runs.run import run
 from safexp.studies.safety_gym.export import commit_of, export, identify
 from safexp.studies.safety_gym.results import read_results
 from safexp.studies.safety_gym.study import SafetyGymStudy

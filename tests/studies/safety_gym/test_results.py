@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from safexp.studies import folder as run_folder
+from safexp.runs import folder as run_folder
 from safexp.studies.safety_gym import results
 from safexp.studies.safety_gym.results import horizons, read_results, summary_line, write_results
 

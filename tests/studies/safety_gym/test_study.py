@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from safexp.runs.sweep import run_one
 from safexp.studies.safety_gym import study as studied
 from safexp.studies.safety_gym.study import SafetyGymStudy
-from safexp.studies.sweep import run_one
 
 
 def test_every_method_meets_every_seed_on_every_task_with_the_same_settings():

@@ -8,8 +8,8 @@ import pytest
 from safexp.tasks.navigation import placement
 from safexp.tasks.navigation.layouts import DYNAMIC, MOVING, STATIC, Layout
 from safexp.tasks.navigation.placement import Things
+from safexp.tasks.navigation.resets import Starts
 from safexp.tasks.navigation.robots import POINT
-from safexp.tasks.navigation.starts import Starts
 from safexp.tasks.navigation.suite import GOAL1
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from safexp.studies import snapshot
+from safexp.runs import snapshot
 from safexp.tasks.navigation import NavigationVectorEnv
 from safexp.tasks.navigation.robots import CAR, POINT, ROBOTS
 from safexp.tasks.navigation.suite import GOAL2, LAYOUTS, SUITE, layout_named

@@ -12,9 +12,9 @@ import tyro
 
 from safexp.report.terminal import print_rows
 from safexp.report.watch import watched_sweep
-from safexp.studies import folder as run_folder
-from safexp.studies.commit import UNKNOWN
-from safexp.studies.folder import Run
+from safexp.runs import folder as run_folder
+from safexp.runs.commit import UNKNOWN
+from safexp.runs.folder import Run
 from safexp.studies.safety_gym.comparison import Selection, compare, select
 from safexp.studies.safety_gym.export import collect, export
 from safexp.studies.safety_gym.results import Result, read_results

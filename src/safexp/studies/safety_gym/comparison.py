@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from safexp.signals import Array
+from safexp.core.arrays import Array
+from safexp.records.statistics import exact_interval, mean_and_deviation, ratio_interval, upper_bound
 from safexp.studies.safety_gym.results import Line, Result
 from safexp.studies.safety_gym.study import SafetyGymStudy, run_name
-from safexp.studies.stats import exact_interval, mean_and_deviation, ratio_interval, upper_bound
 
 REFERENCE = "trpo"
 """Whose return the others' are shares of."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from safexp.studies import folder as run_folder
-from safexp.studies.commit import UNKNOWN
-from safexp.studies.folder import Run
+from safexp.runs import folder as run_folder
+from safexp.runs.commit import UNKNOWN
+from safexp.runs.folder import Run
 from safexp.studies.safety_gym.results import (
     SUMMARY,
     Result,
@@ -59,7 +59,7 @@ def export(folders: Sequence[Path], into: Path, *, commit: str | None, evaluatio
 
 def collect(run: Run, task: str, method: str, *, evaluation: int, commit: str, before: Result | None = None) -> Result:
     """What is kept of a finished run; where it extends the run of a result `before`, also the lines of that."""
-    from safexp.studies.evaluate import evaluate
+    from safexp.runs.evaluate import evaluate
 
     epochs = len(run.metrics)
     extended = before is not None and extends(run.metrics, before.metrics)

@@ -17,13 +17,13 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from safexp.checkpoint import write_bytes
 from safexp.constraints.base import TOLERANCE
-from safexp.episodes import Episode
-from safexp.studies.config import RunConfig
-from safexp.studies.folder import Run
+from safexp.core.files import write_bytes
+from safexp.records.episodes import Episode
+from safexp.runs.config import RunConfig
+from safexp.runs.folder import Run
+from safexp.runs.trajectories import Trajectories
 from safexp.studies.safety_gym.study import FIGURE_3, SCALES, run_name
-from safexp.studies.trajectories import Trajectories
 
 SUMMARY, RUNS = "summary.csv", "runs"
 HORIZONS = (SCALES["paper"][0], FIGURE_3)

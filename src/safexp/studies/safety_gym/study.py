@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from safexp.studies.config import RunConfig
-from safexp.studies.plugins import find, is_own
+from safexp.runs.config import RunConfig
+from safexp.runs.plugins import find, is_own
 
 EPOCH_STEPS = 10_000
 NUM_ENVS = 50

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from safexp.checkpoint import write_bytes
+from safexp.core.files import write_bytes
 from safexp.studies.safety_gym.comparison import HUNDRED, REFERENCE, Row
 from safexp.studies.safety_gym.study import TASKS
 

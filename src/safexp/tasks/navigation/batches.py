@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
+from safexp.core.arrays import Array
+
 Mask = NDArray[np.bool_]
 Info = dict[str, Any]
 

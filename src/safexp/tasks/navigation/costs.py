@@ -8,9 +8,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from safexp.core.arrays import Array
 from safexp.tasks.navigation.layouts import Layout
 from safexp.tasks.navigation.physics import Physics
-from safexp.tasks.navigation.rewards import Array, distances
+from safexp.tasks.navigation.rewards import distances
 
 Mask = NDArray[np.bool_]
 

@@ -10,7 +10,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
-from safexp.tasks.navigation.batches import Array, Info, checked_actions, first_of
+from safexp.core.arrays import Array
+from safexp.tasks.navigation.batches import Info, checked_actions, first_of
 from safexp.tasks.navigation.layouts import Layout
 from safexp.tasks.navigation.placement import Place
 from safexp.tasks.navigation.vector_env import FRAMES_PER_SECOND, UNLIMITED, CostKind, NavigationVectorEnv

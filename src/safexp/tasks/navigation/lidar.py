@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from safexp.core.arrays import Array
 
 RANGE = 3.0
 """Metres at which a thing fades out of sight in most tasks."""

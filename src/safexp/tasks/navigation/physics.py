@@ -10,8 +10,9 @@ import numpy as np
 from mujoco.batch import Batch
 from numpy.typing import NDArray
 
+from safexp.core.arrays import Array
 from safexp.tasks.navigation.model import body_name, build
-from safexp.tasks.navigation.robots import Array, Robot
+from safexp.tasks.navigation.robots import Robot
 from safexp.tasks.navigation.things import GREMLINS, TRAVEL, Group
 
 SUBSTEPS: Final = 10

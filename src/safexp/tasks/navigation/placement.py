@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from safexp.core.arrays import Array
+
 Place = tuple[float, float]
 Region = tuple[Place, Place]
 """A rectangle: its corner of least and that of largest coordinates."""

@@ -28,9 +28,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from safexp.core.arrays import Array
 from safexp.tasks.navigation.layouts import DYNAMIC, STATIC, Layout
 from safexp.tasks.navigation.physics import State
-from safexp.tasks.navigation.robots import ROBOTS, Array, Robot, headings_to_quaternions
+from safexp.tasks.navigation.robots import ROBOTS, Robot, headings_to_quaternions
 from safexp.tasks.navigation.suite import GOAL1, SUITE
 from safexp.tasks.navigation.vector_env import UNLIMITED, NavigationVectorEnv
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from safexp.core.arrays import Array
 
 Pays = Literal["reaching", "pressing", "pushing", "circling", "running"]
 """Reaching the goal, pressing the button at it, pushing the box into it, going round a circle, running south."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from safexp.core.arrays import Array
 from safexp.tasks.navigation.things import LARGE_BOX, SMALL_BOX, Kind
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

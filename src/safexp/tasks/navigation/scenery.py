@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
+from safexp.core.arrays import Array
 from safexp.tasks.navigation.layouts import GOAL_RADIUS, Layout
 from safexp.tasks.navigation.physics import Physics
 from safexp.tasks.navigation.rewards import CIRCLE_RADIUS, FINISH
-from safexp.tasks.navigation.robots import Array, rotation_matrices
+from safexp.tasks.navigation.robots import rotation_matrices
 from safexp.tasks.navigation.things import Geom
 from safexp.tasks.scene import Floor, Scene, Shape
 

@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
+from safexp.core.arrays import Array
 from safexp.tasks.drawing import draw
 from safexp.tasks.knowledge import Knowledge
 from safexp.tasks.navigation import costs, placement, rewards
@@ -20,9 +21,9 @@ from safexp.tasks.navigation.layouts import GOAL_RADIUS, Layout
 from safexp.tasks.navigation.lidar import lidar
 from safexp.tasks.navigation.physics import Physics
 from safexp.tasks.navigation.placement import Place
-from safexp.tasks.navigation.robots import Array, robot_named
+from safexp.tasks.navigation.resets import Starts
+from safexp.tasks.navigation.robots import robot_named
 from safexp.tasks.navigation.scenery import scene_of
-from safexp.tasks.navigation.starts import Starts
 from safexp.tasks.navigation.suite import layout_named
 from safexp.tasks.scene import Scene
 
@@ -194,7 +195,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
     @property
     def knowledge(self) -> Knowledge:
         """What the task tells beforehand: for the Point among few hazards, how a cautious driver does."""
-        from safexp.tasks.cautious import knowledge_of_driving  # which drives these environments
+        from safexp.tasks.seed_controllers import knowledge_of_driving  # which drives these environments
 
         return knowledge_of_driving(self)
 
