@@ -10,6 +10,7 @@ from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.type_aliases import MaybeCallback
 
 from safexp import checkpoint
+from safexp.copies import copied_agent
 from safexp.episodes import Episode
 from safexp.learners import (
     build_policy,
@@ -98,3 +99,6 @@ class Baseline:
         checkpoint.expect(document, "spaces", path)
         with checkpoint.understood(path):
             load_weights(self.learner, arrays)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Baseline:
+        return copied_agent(self, self.learner, self.envs, memo)

@@ -37,6 +37,7 @@ from stable_baselines3.common.type_aliases import MaybeCallback
 from safexp import checkpoint
 from safexp.candidates import SafeAction
 from safexp.constraints import AllOf, Constraint
+from safexp.copies import copied_agent
 from safexp.coverage import Coverage, measure
 from safexp.encoding import encode_observations
 from safexp.episodes import Episode
@@ -350,6 +351,9 @@ class MASE:
         load_weights(self.learner, weights)
         self.inputs.restore(arrays)
         self.guard.stop.restore({name[len(STOP) :]: part for name, part in arrays.items() if name.startswith(STOP)})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> MASE:
+        return copied_agent(self, self.learner, self.guard, memo)
 
     def _q_values(self, observations: Observations) -> Array:
         assert isinstance(self.learner, DQN)

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from gymnasium import spaces
@@ -28,7 +28,7 @@ from safexp.encoding import check_action_space, encode_actions, encode_observati
 from safexp.logs import Log, encode_log, read_log
 from safexp.quantifiers.base import Quantifier
 from safexp.quantifiers.each import Each
-from safexp.quantifiers.foreign import restoring
+from safexp.quantifiers.foreign import take_back
 from safexp.signals import Array, Observations, as_batch, batch_size
 
 LEARNED = "quantifier."
@@ -92,7 +92,7 @@ class Shield:
             state; a row of NaN vouches for nothing there.
     """
 
-    transient = ("_counting",)  # a lock has no state worth keeping
+    _counting: ClassVar = Lock()  # of failures, where threads share a shield; of the class, since a lock has no copy
 
     def __init__(
         self,
@@ -121,7 +121,6 @@ class Shield:
         self.safe_action = safe_action
         self.failures = 0
         self.last_failure = ""
-        self._counting = Lock()  # many threads may share a shield
         self._fixed = candidate_actions(self.action_space, num_candidates)
         if safe_action is not None and not callable(safe_action):
             vouched_actions(self.action_space, safe_action, np.empty(1))  # raises where this is no action
@@ -182,8 +181,7 @@ class Shield:
     def restore(self, arrays: checkpoint.Arrays) -> None:
         """Take back what the quantifier of a described shield had learned."""
         learned = {name[len(LEARNED) :]: part for name, part in arrays.items() if name.startswith(LEARNED)}
-        with restoring(self.quantifier):
-            self.quantifier.restore(learned)
+        take_back(self.quantifier, learned)
 
     def describe(self) -> tuple[checkpoint.Document, checkpoint.Arrays]:
         """The shield as JSON, and what its quantifier learned as arrays."""

@@ -37,7 +37,7 @@ class Tick(NamedTuple):
 
 
 def free_page(wanted: Path | None) -> Path:
-    """A path that no other audit's page has: the wanted one, or else the first free of audit.html, audit-2.html, …
+    """A path that no other audit's page has: the wanted one, or else audit.html or audit-2.html and so on.
 
     Raises:
         ValueError: where the wanted one is taken.

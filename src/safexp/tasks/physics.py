@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import mujoco
 import numpy as np
@@ -30,6 +30,7 @@ class Physics:
 
     def __init__(self, robot: Robot, vase: bool, num_envs: int, threads: int) -> None:
         self.robot = robot
+        self.threads = threads
         model = robot.model(vase)
         self.batch = Batch(model, num_envs, threads)
         body = model.body("robot").id
@@ -49,6 +50,13 @@ class Physics:
         self._flags: NDArray[np.int32] = self.batch.expand("opt.disableflags")
         self._frame_position: Array = self.batch.expand("body_pos")[:, body]
         self._frame_quaternion: Array = self.batch.expand("body_quat")[:, body]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Physics:
+        twin = memo[id(self)] = Physics(self.robot, self._has_vase, len(self.position), self.threads)
+        for name in ("_state", "_ctrl", "_flags", "_frame_position", "_frame_quaternion"):
+            getattr(twin, name)[...] = getattr(self, name)
+        twin.restored()
+        return twin
 
     def place(self, rows: NDArray[np.intp], robots: Array, attitudes: Array, vases: Array, turns: Array) -> None:
         """Put the robots of `rows` (m,) at rest at `robots` (m, 2), and their vases at `vases` (m, 2).
