@@ -40,14 +40,15 @@ log = logging.getLogger("safexp")
 class Decision(NamedTuple):
     """What the shield says about one proposal.
 
-    `action` is the proposal itself or its replacement (`intervened`), or None where nothing is safe (`stopped`);
-    `upper_bound` bounds the cost of `action`, or of the proposal where nothing is safe.
+    `action` is the proposal or its replacement (`intervened`), or None where nothing is safe (`stopped`); `upper_bound`
+    bounds its cost, or the proposal's where nothing is; `state` is what a recurrent policy remembers (`MASE.predict`).
     """
 
     action: Any
     intervened: bool
     stopped: bool
     upper_bound: float | Array
+    state: Any = None
 
 
 class Decisions(NamedTuple):
@@ -78,8 +79,7 @@ class Shield:
     `num_candidates` fixed actions: the centre, the corners, a low-discrepancy set, and the last safe action. Where
     all thresholds are at least 1, the largest cost, everything is safe and the quantifier is not asked. A quantifier
     that raises, or returns a NaN, a negative width or a wrong shape, certifies nothing; `failures` counts that, and
-    `last_failure` tells why.
-    Threads may share a shield as long as none of them fits it.
+    `last_failure` tells why. Threads may share a shield as long as none of them fits it.
 
     Args:
         quantifier: predicts the costs.

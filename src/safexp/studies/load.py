@@ -7,11 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-from sb3_contrib import MaskablePPO
-
 from safexp.checkpoint import CheckpointError
-from safexp.signals import Observations
 from safexp.studies import folder as run_folder
 from safexp.studies.build import Agent, build
 from safexp.studies.config import RunConfig
@@ -56,11 +52,3 @@ def load(
             f"{file} was saved for {run.config.task}; {config.task} has other observations or actions."
         ) from error
     return run.config, agent
-
-
-def propose(agent: Agent, observations: Observations, deterministic: bool) -> NDArray[Any]:
-    """The actions (n, ...) that an agent's policy proposes in the current states of its environments."""
-    if isinstance(agent.learner, MaskablePPO) and isinstance(agent.envs, Guard):
-        masks = agent.envs.action_masks()
-        return agent.learner.predict(observations, deterministic=deterministic, action_masks=masks)[0]
-    return agent.learner.predict(observations, deterministic=deterministic)[0]
