@@ -64,12 +64,14 @@ class Recorder:
         self.latest = np.zeros((num_envs, *costs))
         self._first = np.zeros((num_envs, *costs))
         self._signals = np.zeros((num_envs, 256, *costs))
+        self._limits = np.zeros((num_envs, 256, *costs))  # of the steps so far, and of the one that comes
 
     def begin(self, environments: Flags, observations: Observations) -> None:
         """Episodes start in these of the n environments."""
         self._first[environments] = self.constraint.first_signal(observations)[environments]
         self._length[environments] = 0
         self._returns[environments] = 0.0
+        self._ask_limits(environments)
         if self.witness:
             self.witness.begin(environments)
 
@@ -77,13 +79,15 @@ class Recorder:
         self, rewards: Array, penalised: Array, signals: Array, interventions: Flags, takeovers: Flags | bool = False
     ) -> None:
         """One step of all environments, (n,) each."""
-        if self._length.max() == self._signals.shape[1]:
-            self._signals = np.concatenate([self._signals, np.zeros_like(self._signals)], axis=1)
         self._signals[np.arange(len(rewards)), self._length] = signals
         self.latest = signals
         self._returns += np.stack(np.broadcast_arrays(rewards, penalised, interventions, takeovers), axis=-1)
         self._length += 1
         self.steps += len(rewards)
+        if self._length.max() == self._signals.shape[1]:
+            self._signals = np.concatenate([self._signals, np.zeros_like(self._signals)], axis=1)
+            self._limits = np.concatenate([self._limits, np.zeros_like(self._limits)], axis=1)
+        self._ask_limits(np.ones(len(rewards), dtype=bool))
         if self.witness:
             self.witness.step()
 
@@ -100,7 +104,7 @@ class Recorder:
                 penalised_return=float(self._returns[i, 1]),
                 cost=float(costs.sum()),
                 max_step_cost=float(costs.max()),
-                violated=self.constraint.violated(self._first[i, ...], signals),
+                violated=self._violated(int(i)),
                 stopped=bool(stopped[i]),
                 interventions=int(self._returns[i, 2]),
                 takeovers=int(self._returns[i, 3]),
@@ -129,7 +133,16 @@ class Recorder:
 
     def unfinished_violations(self) -> int:
         """How many of the episodes still running have already broken the constraint."""
-        return sum(
-            self.constraint.violated(self._first[i, ...], self._signals[i, :length])
-            for i, length in enumerate(self._length)
-        )
+        return sum(self._violated(i) for i in range(len(self._length)))
+
+    def _violated(self, environment: int) -> bool:
+        """Judge the episode of an environment so far, by the limits that held when its steps came."""
+        so_far = slice(None, self._length[environment])
+        constraint = self.constraint.settled(self._limits[environment, so_far])
+        return constraint.violated(self._first[environment, ...], self._signals[environment, so_far])
+
+    def _ask_limits(self, environments: Flags) -> None:
+        """Ask for the limits of the next steps of these environments, now that they come."""
+        if environments.any():
+            steps = self._length[environments]
+            self._limits[environments, steps] = self.constraint.limits_at(steps)
