@@ -162,6 +162,15 @@ def test_bad_signals_are_named(constraint, columns, message):
         constraint.signal(step(**columns))
 
 
+def test_the_limit_of_a_step_is_asked_for_once_and_holds():
+    now = [0.5]
+    constraint = Schedule(lambda steps: np.full(len(steps), now[0]), cost_max=2.0)
+    state = constraint.start(OBSERVATIONS)
+    now[0] = 1.0
+    np.testing.assert_allclose(constraint.threshold(state), 0.25, atol=1e-8)
+    np.testing.assert_allclose(constraint.threshold(constraint.update(state, np.zeros(2), np.ones(2))), 0.5, atol=1e-8)
+
+
 def test_a_schedule_function_of_the_wrong_shape_is_named():
     constraint = Schedule(lambda steps: np.zeros(5))
     with pytest.raises(ValueError, match="one finite limit for each of the steps"):

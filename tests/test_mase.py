@@ -335,7 +335,7 @@ def test_predict_replaces_as_training_does():
         (
             {"quantifier": safexp.Each(safexp.Unknown(), safexp.Unknown())},
             ValueError,
-            "2 quantifiers for 1 constraints",
+            "quantifiers for 2 costs, but Budget limits 1",
         ),
         (
             {"constraint": safexp.JointChance(0.5, lambda o: o[:, 0] > 9), "levels": (0.0, 1.0)},

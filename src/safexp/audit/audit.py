@@ -172,9 +172,9 @@ class _Watcher:
         for observation, threshold in self._decisions:
             begin = time.perf_counter()
             if self._subject.agent is not None and self._subject.agent.guard.shielding:
-                self._subject.agent.predict(observation, threshold)
+                self._subject.agent.predict(observation, threshold, episode_start=True)
             elif self._subject.agent is not None:
-                self._subject.agent.propose(observation, threshold)
+                self._subject.agent.propose(observation, threshold, episode_start=True)
             else:
                 self._subject.trained.learner.predict(observation, deterministic=True)
             times.append(1e6 * (time.perf_counter() - begin))

@@ -13,6 +13,7 @@ from safexp.core import files
 from safexp.core.no_environments import NoEnvironments
 from safexp.core.spaces import build_space, describe_space
 from safexp.envs.recording import Recording
+from safexp.mase.copies import copied_agent
 from safexp.mase.epochs import EndOfEpoch
 from safexp.mase.learner import (
     build_policy,
@@ -104,3 +105,6 @@ class Baseline:
         files.expect(document, "spaces", path)
         with files.understood(path):
             load_weights(self.learner, arrays)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Baseline:
+        return copied_agent(self, self.learner, self.envs, memo)

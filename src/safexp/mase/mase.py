@@ -25,11 +25,11 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch as th
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import DQN
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -46,6 +46,7 @@ from safexp.core.encoding import encode_observations
 from safexp.core.no_environments import NoEnvironments
 from safexp.envs.guard import Guard
 from safexp.envs.vector import as_vec_env
+from safexp.mase.copies import copied_agent
 from safexp.mase.epochs import EndOfEpoch
 from safexp.mase.learner import (
     build_policy,
@@ -73,6 +74,15 @@ WEIGHTS = "policy."
 """What the names of the policy's arrays begin with in a file."""
 STOP = "stop."
 """What the names of a stop's arrays begin with in a file."""
+
+
+class _Proposal(NamedTuple):
+    """What the learner saw, the policy's action, the threshold, and what a recurrent policy remembers."""
+
+    shown: Observations
+    action: NDArray[Any]
+    threshold: float | Array
+    state: Any
 
 
 class MASE:
@@ -242,14 +252,21 @@ class MASE:
                 buffer.rewrite()
 
     def predict(
-        self, observation: Observations, threshold: float | Array | None = None, deterministic: bool = True
+        self,
+        observation: Observations,
+        threshold: float | Array | None = None,
+        deterministic: bool = True,
+        *,
+        state: Any = None,
+        episode_start: ArrayLike = False,
     ) -> Decision:
         """What the policy proposes in a state, and what the shield makes of it under this threshold.
 
-        Thresholds are told as `Constraint.threshold` tells them, in units of the largest cost of a step.
+        Thresholds are told as `Constraint.threshold` tells them, in units of the largest cost of a step. A recurrent
+        policy remembers: give it `episode_start=True` at the first step, and the last decision's `state` at all others.
         """
-        shown, action, threshold = self._propose(observation, threshold, deterministic)
-        most = np.asarray(self.constraint.largest_threshold)
+        proposal = self._propose(observation, threshold, deterministic, state, episode_start)
+        threshold, most = proposal.threshold, np.asarray(self.constraint.largest_threshold)
         if not self.constraint.grows and (np.isfinite(threshold) & (threshold > most * (1 + 1e-6))).any():
             raise ValueError(
                 f"threshold={threshold} is more than the largest of {type(self.constraint).__name__}, {most}: it is "
@@ -257,20 +274,32 @@ class MASE:
                 "cost_max)."
             )
         preferences = self.guard.preferences
-        ranking = None if preferences is None else lambda: preferences(shown)
+        ranking = None if preferences is None else lambda: preferences(proposal.shown)
         certifiable = np.asarray(threshold, dtype=np.float64) - self.guard.account.braking
-        return self.shield.filter(observation, action, certifiable, preferences=ranking)
+        decision = self.shield.filter(observation, proposal.action, certifiable, preferences=ranking)
+        return decision._replace(state=proposal.state)
 
     def propose(
-        self, observation: Observations, threshold: float | Array | None = None, deterministic: bool = True
-    ) -> NDArray[Any]:
-        """What the policy alone would do in a state under this threshold: for `ShieldedPolicy`, which filters it."""
-        return self._propose(observation, threshold, deterministic)[1]
+        self,
+        observation: Observations,
+        threshold: float | Array | None = None,
+        deterministic: bool = True,
+        *,
+        state: Any = None,
+        episode_start: ArrayLike = False,
+    ) -> tuple[NDArray[Any], Any]:
+        """What the policy alone would do, and what it remembers if it is recurrent: for `ShieldedPolicy`."""
+        proposal = self._propose(observation, threshold, deterministic, state, episode_start)
+        return proposal.action, proposal.state
 
     def _propose(
-        self, observation: Observations, threshold: float | Array | None, deterministic: bool
-    ) -> tuple[Observations, NDArray[Any], float | Array]:
-        """What the learner sees, the policy's action, and the threshold."""
+        self,
+        observation: Observations,
+        threshold: float | Array | None,
+        deterministic: bool,
+        state: Any,
+        episode_start: ArrayLike,
+    ) -> _Proposal:
         batch = as_batch(observation)
         encode_observations(self.shield.observation_space, batch)  # raises where it is none, or not finite
         if threshold is None:
@@ -281,14 +310,18 @@ class MASE:
                 )
             threshold = self.constraint.threshold(self.constraint.start(batch))[0]
         thresholds = np.asarray(threshold, dtype=np.float64)[None]
-        shown = self.guard.shown(batch, thresholds)
+        shown, starts = self.guard.shown(batch, thresholds), np.reshape(np.asarray(episode_start, dtype=bool), 1)
+        masks = {}
         if isinstance(self.learner, MaskablePPO):
             safe = self.shield.outlook(batch, thresholds - self.guard.account.braking).safe
-            masks = safe if safe.any() else None
-            action, _ = self.learner.predict(shown, deterministic=deterministic, action_masks=masks)
-        else:
-            action, _ = self.learner.predict(shown, deterministic=deterministic)
-        return shown, action[0], threshold
+            masks = {"action_masks": safe if safe.any() else None}
+        action, remembered = self.learner.predict(shown, state, starts, deterministic, **masks)
+        if remembered is not None and state is None and not starts[0]:
+            raise ValueError(
+                f"{type(self.learner).__name__} remembers what it saw in an episode: give episode_start=True at its "
+                "first step, and state=<the state that the last step returned> at all others."
+            )
+        return _Proposal(shown, action[0], threshold, remembered)
 
     def save(self, path: str | Path) -> None:
         """Write the agent to one file, for use: policy, quantifier, constraint, a sample of what it saw, versions."""
@@ -372,6 +405,9 @@ class MASE:
         load_weights(self.learner, weights)
         self.inputs.restore(arrays)
         self.guard.stop.restore({name[len(STOP) :]: part for name, part in arrays.items() if name.startswith(STOP)})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> MASE:
+        return copied_agent(self, self.learner, self.guard, memo)
 
     def _q_values(self, observations: Observations) -> Array:
         assert isinstance(self.learner, DQN)

@@ -6,7 +6,6 @@ import copy
 import json
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -52,11 +51,10 @@ def check_round_trip(quantifier: Quantifier) -> None:
             )
 
 
-@contextmanager
-def restoring(quantifier: Quantifier) -> Iterator[None]:
-    """While a file's arrays are taken back: what a user's own quantifier raises names its class, not the file."""
+def take_back(quantifier: Quantifier, learned: Arrays) -> None:
+    """Restore what a quantifier learned from a file; what a user's own raises names its class, not the file."""
     try:
-        yield
+        quantifier.restore(learned)
     except Exception as error:
         names = ", ".join(type(part).__name__ for part in foreign_parts(quantifier))
         if not names or isinstance(error, CheckpointError):

@@ -63,12 +63,14 @@ class Recorder:
         self.latest = np.zeros((num_envs, *costs))
         self._first = np.zeros((num_envs, *costs))
         self._signals = np.zeros((num_envs, 256, *costs))
+        self._limits = np.zeros((num_envs, 256, *costs))  # of the steps so far, and of the one that comes
 
     def begin(self, environments: Flags, observations: Observations) -> None:
         """Episodes start in these of the n environments."""
         self._first[environments] = self.constraint.first_signal(observations)[environments]
         self._length[environments] = 0
         self._totals[environments] = 0.0
+        self._ask_limits(environments)
         if self.witness:
             self.witness.begin(environments)
 
@@ -81,14 +83,16 @@ class Recorder:
         unreadable: Flags | bool = False,
     ) -> None:
         """One step of all environments, (n,) each."""
-        if self._length.max() == self._signals.shape[1]:
-            self._signals = np.concatenate([self._signals, np.zeros_like(self._signals)], axis=1)
         self._signals[np.arange(len(rewards)), self._length] = signals
         self.latest = signals
         counts = np.broadcast_arrays(rewards, interventions, takeovers, unreadable)
         self._totals[:, [0, 2, 3, 4]] += np.stack(counts, axis=-1)
         self._length += 1
         self.steps += len(rewards)
+        if self._length.max() == self._signals.shape[1]:
+            self._signals = np.concatenate([self._signals, np.zeros_like(self._signals)], axis=1)
+            self._limits = np.concatenate([self._limits, np.zeros_like(self._limits)], axis=1)
+        self._ask_limits(np.ones(len(rewards), dtype=bool))
         if self.witness:
             self.witness.step()
 
@@ -109,7 +113,7 @@ class Recorder:
                 penalised_return=float(self._totals[i, 1]),
                 cost=float(costs.sum()),
                 max_step_cost=float(costs.max()),
-                violated=self.constraint.violated(self._first[i, ...], signals),
+                violated=self._violated(int(i)),
                 stopped=bool(stopped[i]),
                 interventions=int(self._totals[i, 2]),
                 takeovers=int(self._totals[i, 3]),
@@ -140,8 +144,16 @@ class Recorder:
     @property
     def violations(self) -> int:
         """How many episodes broke the constraint, finished or still running."""
-        running = (
-            self.constraint.violated(self._first[i, ...], self._signals[i, : self._length[i]])
-            for i in np.flatnonzero(self.running)
-        )
-        return self._violations + sum(running)
+        return self._violations + sum(self._violated(int(i)) for i in np.flatnonzero(self.running))
+
+    def _violated(self, environment: int) -> bool:
+        """Judge the episode of an environment so far, by the limits that held when its steps came."""
+        so_far = slice(None, self._length[environment])
+        constraint = self.constraint.settled(self._limits[environment, so_far])
+        return constraint.violated(self._first[environment, ...], self._signals[environment, so_far])
+
+    def _ask_limits(self, environments: Flags) -> None:
+        """Ask for the limits of the next steps of these environments, now that they come."""
+        if environments.any():
+            steps = self._length[environments]
+            self._limits[environments, steps] = self.constraint.limits_at(steps)

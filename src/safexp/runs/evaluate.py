@@ -16,7 +16,8 @@ from safexp.mase.mase import MASE
 from safexp.core.arrays import Observations
 from safexp.runs import folder as run_folder
 from safexp.runs.build import Agent, make_envs
-from safexp.runs.load import load, propose
+from safexp.runs.actor import Actor
+from safexp.runs.load import load
 from safexp.envs.vector import Infos
 from safexp.envs.guard import Guard
 from safexp.envs.recording import Recording
@@ -82,12 +83,12 @@ def first_episodes(subject: Subject, seed: int, watch: Watch | None = None) -> l
     envs = subject.envs
     envs.recorder.witness = found = _First(envs.num_envs)
     envs.seed(seed)
-    observations = envs.reset()
+    observations, actor = envs.reset(), Actor(subject.trained, deterministic=True)
     while len(found.episodes) < envs.num_envs:
-        following, _, _, infos = envs.step(propose(subject.trained, observations, deterministic=True))
+        acted = actor.step(observations)
         if watch is not None:
-            watch(observations, infos)
-        observations = following
+            watch(observations, acted.infos)
+        observations = acted.following
     return [found.episodes[row] for row in range(envs.num_envs)]
 
 

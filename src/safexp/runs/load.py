@@ -56,11 +56,3 @@ def load(
             f"{file} was saved for {run.config.task}; {config.task} has other observations or actions."
         ) from error
     return run.config, agent
-
-
-def propose(agent: Agent, observations: Observations, deterministic: bool) -> NDArray[Any]:
-    """The actions (n, ...) that an agent's policy proposes in the current states of its environments."""
-    if isinstance(agent.learner, MaskablePPO) and isinstance(agent.envs, Guard):
-        masks = agent.envs.action_masks()
-        return agent.learner.predict(observations, deterministic=deterministic, action_masks=masks)[0]
-    return agent.learner.predict(observations, deterministic=deterministic)[0]

@@ -16,7 +16,8 @@ from safexp.core.arrays import Array, Observations, take
 from safexp.runs.build import Agent
 from safexp.runs.config import RunConfig
 from safexp.runs.evaluate import FRESH
-from safexp.runs.load import load, propose
+from safexp.runs.actor import Actor
+from safexp.runs.load import load
 from safexp.tasks.scene import Scene, scenes_of
 from safexp.envs.vector import BatchedVecEnv
 from safexp.envs.guard import Guard
@@ -102,14 +103,14 @@ class Player:
         envs, recorder = self.agent.envs, self.agent.envs.recorder
         self.agent.learner.set_random_seed(self.config.seed if seed is None else seed)
         envs.seed(self.config.seed + FRESH if seed is None else seed)
-        seen = envs.reset()
+        seen, actor = envs.reset(), Actor(self.agent, deterministic)
         try:
             while len(recorder.episodes) < episodes:
-                seen = yield from self._episode(seen, len(recorder.episodes), deterministic)
+                seen = yield from self._episode(seen, len(recorder.episodes), actor)
         finally:
             envs.close()
 
-    def _episode(self, seen: Observations, number: int, deterministic: bool) -> Generator[Moment, None, Observations]:
+    def _episode(self, seen: Observations, number: int, actor: Actor) -> Generator[Moment, None, Observations]:
         """One episode from what the agent sees first; returns what it sees first in the next."""
         envs, constraint = self.agent.envs, self.agent.envs.constraint
         self._trail = []
@@ -118,8 +119,7 @@ class Player:
             left, so_far = float(np.min(envs.account.thresholds)), float(envs.recorder.returns[0])
             moment = Moment(number, step, self._view(), left, signal, total_cost, so_far)
             choices = self._choices(seen) if self.filmed else None
-            proposed = propose(self.agent, seen, deterministic)
-            seen, _, dones, infos = envs.step(proposed)
+            proposed, seen, dones, infos = actor.step(seen)
             done = infos[0].get("shield", {"action": proposed[0], "intervened": False})
             action, intervened = done["action"], done["intervened"]
             yield replace(moment, choices=choices, proposed=proposed[0], executed=action, intervened=intervened)

@@ -1,10 +1,12 @@
 """A controller with a shield around it, for use: an answer at every step, in time, whatever goes wrong.
 
-policy = ShieldedPolicy(controller, Shield.load("agent.safexp"), Budget(20), fallback=brake, deadline=0.005)
-policy.reset(observation)
-while running:
-    observation, cost = plant(policy.act(observation).action)
-    policy.observe(cost)
+A control loop asks it at every step, and tells it what the last action cost:
+
+    policy = ShieldedPolicy(controller, Shield.load("agent.safexp"), Budget(20), fallback=brake, deadline=0.005)
+    policy.reset(observation)
+    while running:
+        observation, cost = plant(policy.act(observation).action)
+        policy.observe(cost)
 """
 
 from __future__ import annotations
@@ -72,7 +74,9 @@ class ShieldedPolicy:
 
     Args:
         policy: a function of the observation, or an object such as a model of Stable-Baselines3 with a method
-            `predict(observation, deterministic=True)` that returns the action first.
+            `predict(observation, deterministic=True)` that returns the action first. One that takes `state` and
+            `episode_start`, too, as `model.predict` and `agent.propose` do, also returns its next state, and gets that
+            back at the next step of the episode: recurrent policies remember.
         shield: checks the proposals.
         constraint: turns what was observed into thresholds.
         fallback: the one action for all emergencies, for which the user vouches; no function, since it must be there
@@ -97,8 +101,8 @@ class ShieldedPolicy:
             raise ValueError(f"deadline={deadline} must be a number of seconds above 0, or None for no deadline.")
         if not callable(policy) and not hasattr(policy, "predict"):
             raise TypeError(f"policy={policy!r} is no function of the observation and has no method predict.")
-        self._propose = _predicts(policy) if hasattr(policy, "predict") else policy
-        _check_takes(self._propose, policy, show_threshold)
+        self._propose = _Controller(policy)
+        self._propose.check_takes("observation", *(["threshold"] if show_threshold else []))
         self.policy = policy
         self.shield = shield
         self.constraint = constraint
@@ -165,6 +169,7 @@ class ShieldedPolicy:
         """An episode begins here: nothing of its budget is spent."""
         self._account.open(np.ones(1, dtype=bool), as_batch(observation))
         self._begun, self._awaited, self._last = True, None, None
+        self._propose = _Controller(self.policy)
 
     def act(self, observation: Any) -> Answer:
         """What to do now."""
@@ -174,10 +179,11 @@ class ShieldedPolicy:
         if not fits(self.shield.observation_space, observation):
             answer = self._emergency("bad observation", f"{observation!r} is not of its space")
         elif self._worker is None or self.deadline is None:
-            answer = self._decide(observation, threshold, self._last)
+            answer = self._decide(self._propose, observation, threshold, self._last)
         else:
+            call = partial(self._decide, self._propose, observation, threshold, self._last)
             try:
-                answer = self._worker.ask(partial(self._decide, observation, threshold, self._last), self.deadline)
+                answer = self._worker.ask(call, self.deadline)
             except TimeoutError:
                 answer = self._emergency("late", f"no answer within {self.deadline} s")
         self.counts[answer.outcome] += 1
@@ -208,10 +214,12 @@ class ShieldedPolicy:
         if self._worker is not None:
             self._worker.close()
 
-    def _decide(self, observation: Any, threshold: float | Array, last_safe: NDArray[Any] | None) -> Answer:
+    def _decide(
+        self, propose: _Controller, observation: Any, threshold: float | Array, last_safe: NDArray[Any] | None
+    ) -> Answer:
         try:
             seen = (observation, threshold) if self.show_threshold else (observation,)
-            proposal = np.asarray(self._propose(*seen))
+            proposal = np.asarray(propose(*seen))
             encode_actions(self.shield.action_space, proposal[None])  # raises where this is no action
             if not np.isfinite(proposal).all():
                 raise ValueError(f"{proposal} is not finite")
@@ -234,6 +242,45 @@ class ShieldedPolicy:
         level = logging.DEBUG if self.counts[outcome] else logging.WARNING
         log.log(level, "the fallback action is run (%s): %s", outcome, reason)
         return Answer(self.fallback.copy(), outcome, self._ones)
+
+
+class _Controller:
+    """A policy in one episode: how it is asked, and what it remembers if it is recurrent.
+
+    An answer that comes late, when the next episode has begun, changes no other's memory.
+    """
+
+    def __init__(self, policy: Any) -> None:
+        self._policy = policy
+        self._predicts = hasattr(policy, "predict")
+        self._ask: Callable[..., Any] = policy.predict if self._predicts else policy
+        self._signature = _signature(self._ask)
+        takes = self._signature.parameters.keys() if self._signature else set()
+        self._remembers = {"state", "episode_start", "deterministic"} <= takes
+        self._state: Any = None
+        self._first = True
+
+    def check_takes(self, *shown: str) -> None:
+        """Raise `TypeError` where a policy does not take what it will be shown, as far as that can be told."""
+        if self._signature is None:
+            return
+        try:
+            self._signature.bind(*shown, **self._options())
+        except TypeError as error:
+            remedy = f"give show_threshold={'threshold' not in shown}"
+            message = f"policy={self._policy!r} cannot be called with ({', '.join(shown)}): {error}; {remedy}."
+            raise TypeError(message) from error
+
+    def __call__(self, *seen: Any) -> Any:
+        answer = self._ask(*seen, **self._options())
+        if self._remembers:
+            self._state, self._first = answer[1], False
+        return answer[0] if self._remembers or self._predicts else answer
+
+    def _options(self) -> dict[str, Any]:
+        options: dict[str, Any] = {"deterministic": True} if self._predicts or self._remembers else {}
+        memory = {"state": self._state, "episode_start": np.array([self._first])}
+        return options | memory if self._remembers else options
 
 
 class _Worker:
@@ -281,22 +328,11 @@ def _work(jobs: SimpleQueue[_Job | None]) -> None:
         job.run()
 
 
-def _predicts(policy: Any) -> Callable[[Any], Any]:
-    return lambda observation: policy.predict(observation, deterministic=True)[0]
-
-
-def _check_takes(propose: Callable[..., Any], policy: Any, show_threshold: bool) -> None:
-    """Raise `TypeError` where a policy does not take what it will be shown, as far as that can be told."""
-    shown = ("observation", "threshold") if show_threshold else ("observation",)
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
-        signature = inspect.signature(propose)
+        return inspect.signature(function)
     except ValueError:  # of a function that is not written in Python
-        return
-    try:
-        signature.bind(*shown)
-    except TypeError as error:
-        remedy = "give show_threshold=False" if show_threshold else "give show_threshold=True"
-        raise TypeError(f"policy={policy!r} cannot be called with ({', '.join(shown)}): {error}; {remedy}.") from error
+        return None
 
 
 def _checked_fallback(space: spaces.Box | spaces.Discrete, fallback: ArrayLike) -> NDArray[Any]:

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from gymnasium import spaces
@@ -27,7 +27,7 @@ from safexp.core.encoding import check_action_space, encode_actions, encode_obse
 from safexp.core.spaces import build_space, describe_space
 from safexp.quantifiers.base import Quantifier
 from safexp.quantifiers.files import build_quantifier, describe_quantifier
-from safexp.quantifiers.foreign import restoring
+from safexp.quantifiers.foreign import take_back
 from safexp.quantifiers.per_cost import Each
 from safexp.shield.bounds import as_levels, ask, check_levels
 from safexp.shield.candidates import Outlook, SafeAction, candidate_actions, unasked, with_extra
@@ -45,9 +45,9 @@ log = logging.getLogger("safexp")
 class Decision(NamedTuple):
     """What the shield says about one proposal.
 
-    `action` is the proposal itself or its replacement (`intervened`), or None where nothing is safe (`stopped`);
-    `vouched` says that it is safe on the user's word alone. `upper_bound` bounds the cost of `action`, or of the
-    proposal where nothing is safe.
+    `action` is the proposal or its replacement (`intervened`), or None where nothing is safe (`stopped`); `vouched`
+    says that it is safe on the user's word alone; `upper_bound` bounds its cost, or the proposal's where nothing is
+    safe; `state` is what a recurrent policy remembers (`MASE.predict`).
     """
 
     action: Any
@@ -55,6 +55,7 @@ class Decision(NamedTuple):
     stopped: bool
     vouched: bool
     upper_bound: float | Array
+    state: Any = None
 
 
 class Decisions(NamedTuple):
@@ -87,8 +88,7 @@ class Shield:
     `num_candidates` fixed actions: the centre, the corners, a low-discrepancy set, and the last safe action. Where
     all thresholds are at least 1, the largest cost, everything is safe and the quantifier is not asked. A quantifier
     that raises, or returns a NaN, a negative width or a wrong shape, certifies nothing; `failures` counts that, and
-    `last_failure` tells why.
-    Threads may share a shield as long as none of them fits it.
+    `last_failure` tells why. Threads may share a shield as long as none of them fits it.
 
     Args:
         quantifier: predicts the costs.
@@ -103,7 +103,7 @@ class Shield:
         verify_safe_action: stop believing in it where it broke its promise (`note_vouched`).
     """
 
-    transient = ("_counting",)  # a lock has no state worth keeping
+    _counting: ClassVar = Lock()  # of failures, where threads share a shield; of the class, since a lock has no copy
 
     def __init__(
         self,
@@ -125,7 +125,6 @@ class Shield:
         self.vouched = None if safe_action is None else Vouched(self.action_space, safe_action, verify_safe_action)
         self.failures = 0
         self.last_failure = ""
-        self._counting = Lock()  # many threads may share a shield
         self._fixed = candidate_actions(self.action_space, num_candidates)
 
     def fit(self, log: Log | str | Path) -> None:
@@ -182,8 +181,7 @@ class Shield:
 
     def restore(self, arrays: files.Arrays) -> None:
         """Take back what a described shield had learned: its quantifier, and what became of the safe action."""
-        with restoring(self.quantifier):
-            self.quantifier.restore(_named(arrays, LEARNED))
+        take_back(self.quantifier, _named(arrays, LEARNED))
         if self.vouched is not None:
             self.vouched.restore(_named(arrays, VOUCHED))
 

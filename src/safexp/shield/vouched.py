@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from threading import Lock
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -31,6 +31,8 @@ class Vouched:
         verify: whether outcomes count.
     """
 
+    _lock: ClassVar = Lock()  # threads share a shield; of the class, since a lock has no copy
+
     def __init__(self, space: spaces.Box | spaces.Discrete, action: SafeAction, verify: bool = True) -> None:
         if not callable(action):
             vouched_actions(space, action, np.empty(1))  # raises where this is no action
@@ -40,9 +42,6 @@ class Vouched:
         self.runs = self.broken = 0
         self.cost = 0.0
         self._states: dict[bool, list[Array]] = {True: [], False: []}
-        self._lock = Lock()  # threads share a shield
-
-    transient = ("_lock",)
 
     def actions(self, observations: Observations, states: Array) -> Array:
         """What is vouched for and believed in n states, encoded (n, da), NaN where there is nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import mujoco
 import numpy as np
@@ -59,6 +59,8 @@ class Physics:
     def __init__(self, robot: Robot, groups: Sequence[Group], num_envs: int, *, threads: int, sleep: bool) -> None:
         self.robot = robot
         self.groups = tuple(group for group in groups if group.count)
+        self.threads = threads
+        self.sleep = sleep
         model = build(robot.name, self.groups, sleep)
         self.batch = Batch(model, num_envs, threads, persistent=sleep)
         bodies = {group.kind.name: _span(model.body(body_name(group.kind, 0)).id, group.count) for group in self.groups}
@@ -102,6 +104,17 @@ class Physics:
             self._velocities[name] = speeds[..., :3]
         self._driven = sum(group.count for group in self.groups if group.kind.motion == "driven")
         self._anchors: Array = self.batch.expand("eq_data")[..., 3:10] if self._driven else np.zeros((num_envs, 0, 7))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Physics:
+        count = len(self.position)
+        twin = memo[id(self)] = Physics(self.robot, self.groups, count, threads=self.threads, sleep=self.sleep)
+        for name in ("_state", "_ctrl", "_flags", "_frame_position", "_frame_quaternion", "_qpos0", "_anchors"):
+            getattr(twin, name)[...] = getattr(self, name)
+        for name, poses in self._starts.items():
+            for own, other in zip(twin._starts[name], poses, strict=True):
+                own[...] = other
+        twin.restored()
+        return twin
 
     def place(
         self,
