@@ -43,9 +43,9 @@ LARGEST = 200_000
 class Line:
     """A run after so many epochs.
 
-    `violated` counts episodes that broke the run's constraint, also those that had not ended, and `above` those that
-    ended with a plain sum of costs above the limit, which is another thing under a discount. What is `final` is about
-    the last 1,000 episodes, and `hundred_stopped` about the last 100; `deterministic` is the mean return without
+    `violated` counts episodes that broke the run's constraint, `unfinished` of which had not ended, and `above` those
+    that ended with a plain sum of costs above the limit, which is another thing under a discount. What is `final` is
+    about the last 1,000 episodes, and `hundred_stopped` about the last 100; `deterministic` is the mean return without
     exploration. `commit` are all that the run was made with, and `settings` are those that differ from the defaults of
     `RunConfig`, as JSON.
     """
@@ -56,6 +56,7 @@ class Line:
     epochs: int
     episodes: int
     violated: int
+    unfinished: int
     above: int
     stops: int
     final_episodes: int
@@ -124,6 +125,7 @@ def summary_line(run: Run, task: str, method: str, *, epochs: int, commit: str, 
         epochs=epochs,
         episodes=len(episodes),
         violated=int(last["violations"]),
+        unfinished=int(last["violations"]) - sum(episode.violated for episode in episodes),
         above=sum(episode.cost > (run.config.limit or 0.0) + TOLERANCE for episode in episodes),
         stops=sum(episode.stopped for episode in episodes),
         final_episodes=len(final),
@@ -138,7 +140,7 @@ def summary_line(run: Run, task: str, method: str, *, epochs: int, commit: str, 
         takeovers=sum(episode.takeovers for episode in episodes),
         seconds=run.timing.get("seconds") if whole else None,
         commit=commit,
-        settings=json.dumps(settings | {"steps": int(last["steps"])}),
+        settings=json.dumps(settings | {"steps": int(last["steps"])}, sort_keys=True),
     )
 
 
