@@ -57,7 +57,7 @@ def test_what_is_missing_is_said_by_task_method_and_seed(make_result):
         ("car", "trpo"): ["car-trpo-1001"],
     }
     assert missing == [
-        "point trpo: 1000, 1001 missing",
+        "point trpo: all seeds missing",
         "point mase: 1001 with 3 of 4 epochs",
         "car trpo: 1000 missing",
         "car mase: 1000 with a budget of 25, not 20; 1001 without a summary after 4 of 4 epochs",

@@ -79,9 +79,13 @@ def select(study: SafetyGymStudy, results: Mapping[str, Result], epochs: int) ->
                 else:
                     problems.setdefault(problem, []).append(seed)
             if problems:
-                told = "; ".join(f"{', '.join(map(str, seeds))} {problem}" for problem, seeds in problems.items())
-                missing.append(f"{task} {method}: {told}")
+                told = [f"{_names(seeds, study)} {problem}" for problem, seeds in problems.items()]
+                missing.append(f"{task} {method}: {'; '.join(told)}")
     return found, missing
+
+
+def _names(seeds: Sequence[int], study: SafetyGymStudy) -> str:
+    return "all seeds" if len(seeds) == len(study.all_seeds) else ", ".join(map(str, seeds))
 
 
 def _problem(result: Result | None, epochs: int, budget: float) -> str | None:

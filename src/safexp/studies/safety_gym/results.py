@@ -1,7 +1,7 @@
 """What is kept of the study's runs, small enough for a repository.
 
 summary.csv        a line for every run after the epochs that it has, and after 500 and 1,000 of them if it has more
-runs/NAME.csv      a line for every epoch of a run, rounded
+epochs/NAME.csv    a line for every epoch of a run, rounded
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from safexp.studies.folder import Run
 from safexp.studies.safety_gym.study import FIGURE_3, SCALES, run_name
 from safexp.studies.trajectories import Trajectories
 
-SUMMARY, RUNS = "summary.csv", "runs"
+SUMMARY, EPOCHS = "summary.csv", "epochs"
 HORIZONS = (SCALES["paper"][0], FIGURE_3)
 """Epochs after which the paper reports."""
 
@@ -168,7 +168,7 @@ def read_results(folder: Path) -> dict[str, Result]:
         except (KeyError, ValueError) as error:
             raise ValueError(f"line {number} of {path} is damaged ({type(error).__name__}: {error}).") from error
         lines.setdefault(line.name, {})[line.epochs] = line
-    return {name: Result(found, read_metrics(folder / RUNS / f"{name}.csv")) for name, found in lines.items()}
+    return {name: Result(found, read_metrics(folder / EPOCHS / f"{name}.csv")) for name, found in lines.items()}
 
 
 def write_results(folder: Path, results: Iterable[Result]) -> None:
@@ -180,7 +180,7 @@ def write_results(folder: Path, results: Iterable[Result]) -> None:
     kept = read_results(folder) if (folder / SUMMARY).exists() else {}
     for result in results:
         kept[result.name] = result
-        _write(folder / RUNS / f"{result.name}.csv", metrics_text(result.metrics))
+        _write(folder / EPOCHS / f"{result.name}.csv", metrics_text(result.metrics))
     lines = [result.lines[epochs] for _, result in sorted(kept.items()) for epochs in sorted(result.lines)]
     rows = [[_text(value, 6) for value in dataclasses.astuple(line)] for line in lines]
     _write(folder / SUMMARY, _csv([[field.name for field in dataclasses.fields(Line)], *rows]))
