@@ -50,6 +50,7 @@ def made(
                 "epochs": horizon,
                 "episodes": 10 * horizon,
                 "violated": 0,
+                "unfinished": 0,
                 "above": 0,
                 "stops": counted[horizon - 1],
                 "final_episodes": 10 * horizon,

@@ -53,12 +53,15 @@ def test_all_figures_are_drawn_of_what_is_there_and_the_rest_is_named(tmp_path, 
     monkeypatch.setattr("safexp.studies.safety_gym.study.SCALES", {"paper": (3, 2)})
     kept, drawn, page = tmp_path / "kept", tmp_path / "drawn", tmp_path / "page.md"
     page.write_text("<!-- results: car -->\n<!-- end of results -->\n")
-    write_results(kept, [make_result("car", method, lines=(3, 4)) for method in ("mase", "early-termination", "cpo")])
+    write_results(kept, [make_result("car", method, lines=(3, 4)) for method in ("mase", "early-termination")])
+    write_results(kept, [make_result("car", "cpo", seed, epochs=seed - 997) for seed in (1000, 1001)])
     words = ["--from", str(kept), "--out", str(drawn), "--fill", str(page)]
     assert main(["reproduce", "safety-gym", *words]) == 0
     told = capsys.readouterr().err
-    assert "missing: point trpo: 1000, 1001 missing" in told
-    assert "missing: Figure 3, car cpo: 1001 missing" in told
+    assert "missing: point trpo: all seeds missing" in told
+    assert "missing: car cpo: 1001 without a summary after 3 of 4 epochs" in told
+    assert "missing: Figure 3, car cpo: 1000 with 3 of 4 epochs" in told
+    assert "Figure 3, car trpo" not in told  # said already
     assert f"filled {page}: car" in told
     assert "| Car, 3 epochs |" in page.read_text()
     names = ("boxes", "curves", "curves-iqm", "early-termination", "early-termination-iqm", "figure-3")
@@ -85,7 +88,7 @@ def test_goal1_is_another_task_with_another_budget(tmp_path, capsys, make_result
     assert "| safexp/CarGoal1-v0, 4 epochs |" in (tmp_path / "drawn" / "tables.md").read_text()
     assert main(["reproduce", "safety-gym", *words, "--out", str(tmp_path / "drawn")]) == 2
     assert "no run of the study is there with 4 epochs" in (error := capsys.readouterr().err)
-    assert "1000 with a budget of 25, not 20" in error
+    assert "all seeds with a budget of 25, not 20" in error
 
 
 def test_a_study_of_which_every_run_failed_draws_nothing(tmp_path, capsys):

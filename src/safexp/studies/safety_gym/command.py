@@ -120,7 +120,7 @@ def draw(study: SafetyGymStudy, results: Mapping[str, Result], json_output: bool
     figure_3: Selection = {}
     if study.scale == "paper" and study.epochs is None and "car" in study.tasks:
         figure_3, short = select(replace(study, tasks=("car",)), results, FIGURE_3)
-        missing += [f"Figure 3, {line}" for line in short]
+        missing += [f"Figure 3, {line}" for line in short if line not in missing]
     tables = all_tables(rows, missing)
     study.out.mkdir(parents=True, exist_ok=True)
     write_csv(study.out / "comparison.csv", table)

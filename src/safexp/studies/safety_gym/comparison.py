@@ -29,13 +29,13 @@ Selection = Mapping[tuple[str, str], Sequence[Result]]
 class Row:
     """A method on a task, over all its seeds.
 
-    `violated` of all training episodes broke the constraint, with the exact 95% interval of that rate; `above` had a
-    plain cost above the limit, and `stops` were stopped. `last_hundred` is the share of each seed's last 100 that was;
-    `stopped_epochs` and `late_stopped_epochs` are how many epochs had a stop, of all and of the last 100, in the mean.
-    All else is about the last 1,000 episodes of each seed: the mean return, its deviation over seeds, and its share of
-    TRPO's with the 95% bootstrap interval; mean and `max_cost`; the share that violated, and the share that was
-    stopped with the upper end of its one-sided 95% interval. `late_stops` are stops per epoch in the last ten epochs,
-    and `deterministic` is the return without exploration.
+    `violated` training episodes broke the constraint, also some that had not ended; the exact 95% interval is of the
+    rate among those that had. `above` had a plain cost above the limit, and `stops` were stopped. `last_hundred` is the
+    share of each seed's last 100 that was stopped; `stopped_epochs` and `late_stopped_epochs` are how many epochs had a
+    stop, of all and of the last 100, in the mean. All else is about the last 1,000 episodes of each seed: the mean
+    return, its deviation over seeds, and its share of TRPO's with the 95% bootstrap interval; mean and `max_cost`; the
+    share that violated, and the share that was stopped with the upper end of its one-sided 95% interval. `late_stops`
+    are stops per epoch in the last ten epochs, and `deterministic` is the return without exploration.
     """
 
     task: str
@@ -79,9 +79,13 @@ def select(study: SafetyGymStudy, results: Mapping[str, Result], epochs: int) ->
                 else:
                     problems.setdefault(problem, []).append(seed)
             if problems:
-                told = "; ".join(f"{', '.join(map(str, seeds))} {problem}" for problem, seeds in problems.items())
-                missing.append(f"{task} {method}: {told}")
+                told = [f"{_names(seeds, study)} {problem}" for problem, seeds in problems.items()]
+                missing.append(f"{task} {method}: {'; '.join(told)}")
     return found, missing
+
+
+def _names(seeds: Sequence[int], study: SafetyGymStudy) -> str:
+    return "all seeds" if len(seeds) == len(study.all_seeds) else ", ".join(map(str, seeds))
 
 
 def _problem(result: Result | None, epochs: int, budget: float) -> str | None:
@@ -109,7 +113,7 @@ def _row(task: str, method: str, runs: Sequence[Result], *, epochs: int, referen
     returns = _returns(lines)
     mean, deviation = map(float, mean_and_deviation(returns)) if returns else (None, None)
     violated, episodes = sum(line.violated for line in lines), sum(line.episodes for line in lines)
-    low, high = exact_interval(min(violated, episodes), episodes)
+    low, high = exact_interval(violated - sum(line.unfinished for line in lines), episodes)
     compared = mean is not None and len(reference) > 0
     several = compared and len(returns) > 1 and len(reference) > 1
     share_low, share_high = ratio_interval(returns, reference) if several else (None, None)

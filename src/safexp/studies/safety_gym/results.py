@@ -1,7 +1,7 @@
 """What is kept of the study's runs, small enough for a repository.
 
 summary.csv        a line for every run after the epochs that it has, and after 500 and 1,000 of them if it has more
-runs/NAME.csv      a line for every epoch of a run, rounded
+epochs/NAME.csv    a line for every epoch of a run, rounded
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from safexp.runs.folder import Run
 from safexp.runs.trajectories import Trajectories
 from safexp.studies.safety_gym.study import FIGURE_3, SCALES, run_name
 
-SUMMARY, RUNS = "summary.csv", "runs"
+SUMMARY, EPOCHS = "summary.csv", "epochs"
 HORIZONS = (SCALES["paper"][0], FIGURE_3)
 """Epochs after which the paper reports."""
 
@@ -43,9 +43,9 @@ LARGEST = 200_000
 class Line:
     """A run after so many epochs.
 
-    `violated` counts episodes that broke the run's constraint, also those that had not ended, and `above` those that
-    ended with a plain sum of costs above the limit, which is another thing under a discount. What is `final` is about
-    the last 1,000 episodes, and `hundred_stopped` about the last 100; `deterministic` is the mean return without
+    `violated` counts episodes that broke the run's constraint, `unfinished` of which had not ended, and `above` those
+    that ended with a plain sum of costs above the limit, which is another thing under a discount. What is `final` is
+    about the last 1,000 episodes, and `hundred_stopped` about the last 100; `deterministic` is the mean return without
     exploration. `commit` are all that the run was made with, and `settings` are those that differ from the defaults of
     `RunConfig`, as JSON.
     """
@@ -56,6 +56,7 @@ class Line:
     epochs: int
     episodes: int
     violated: int
+    unfinished: int
     above: int
     stops: int
     final_episodes: int
@@ -124,6 +125,7 @@ def summary_line(run: Run, task: str, method: str, *, epochs: int, commit: str, 
         epochs=epochs,
         episodes=len(episodes),
         violated=int(last["violations"]),
+        unfinished=int(last["violations"]) - sum(episode.violated for episode in episodes),
         above=sum(episode.cost > (run.config.limit or 0.0) + TOLERANCE for episode in episodes),
         stops=sum(episode.stopped for episode in episodes),
         final_episodes=len(final),
@@ -138,7 +140,7 @@ def summary_line(run: Run, task: str, method: str, *, epochs: int, commit: str, 
         takeovers=sum(episode.takeovers for episode in episodes),
         seconds=run.timing.get("seconds") if whole else None,
         commit=commit,
-        settings=json.dumps(settings | {"steps": int(last["steps"])}),
+        settings=json.dumps(settings | {"steps": int(last["steps"])}, sort_keys=True),
     )
 
 
@@ -166,7 +168,7 @@ def read_results(folder: Path) -> dict[str, Result]:
         except (KeyError, ValueError) as error:
             raise ValueError(f"line {number} of {path} is damaged ({type(error).__name__}: {error}).") from error
         lines.setdefault(line.name, {})[line.epochs] = line
-    return {name: Result(found, read_metrics(folder / RUNS / f"{name}.csv")) for name, found in lines.items()}
+    return {name: Result(found, read_metrics(folder / EPOCHS / f"{name}.csv")) for name, found in lines.items()}
 
 
 def write_results(folder: Path, results: Iterable[Result]) -> None:
@@ -178,7 +180,7 @@ def write_results(folder: Path, results: Iterable[Result]) -> None:
     kept = read_results(folder) if (folder / SUMMARY).exists() else {}
     for result in results:
         kept[result.name] = result
-        _write(folder / RUNS / f"{result.name}.csv", metrics_text(result.metrics))
+        _write(folder / EPOCHS / f"{result.name}.csv", metrics_text(result.metrics))
     lines = [result.lines[epochs] for _, result in sorted(kept.items()) for epochs in sorted(result.lines)]
     rows = [[_text(value, 6) for value in dataclasses.astuple(line)] for line in lines]
     _write(folder / SUMMARY, _csv([[field.name for field in dataclasses.fields(Line)], *rows]))
