@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safexp import Unknown
-from safexp.shield.bounds import LEVEL_TOLERANCE, ask
+from safexp.shield.bounds import LEVEL_TOLERANCE, as_levels, ask
 
 STATES, ACTIONS = np.zeros((2, 1)), np.zeros((2, 3, 1))
 
@@ -16,16 +16,16 @@ STATES, ACTIONS = np.zeros((2, 1)), np.zeros((2, 3, 1))
 class Says(Unknown):
     """Answers what it was made with."""
 
-    def __init__(self, mean, width):
-        self.mean, self.wide = mean, width
+    def __init__(self, mean, width, num_costs=1):
+        self.mean, self.wide, self.num_costs = mean, width, num_costs
 
     def predict(self, states, actions):
         return self.mean, self.wide
 
 
 def said(mean, width, num_costs=1, levels=None):
-    levels = None if levels is None else np.array(levels)
-    return ask(Says(mean, width), STATES, ACTIONS, num_costs, levels)
+    quantifier = Says(mean, width, num_costs)
+    return ask(quantifier, STATES, ACTIONS, as_levels(levels, quantifier))
 
 
 @given(st.floats(-2, 2), st.floats(0, 2))
@@ -75,7 +75,7 @@ def test_an_answer_of_another_shape_is_none(mean, width, num_costs, answered):
     assert answered or f"expected (2, 3, {num_costs})" in problem
 
 
-@given(st.floats(0, 1), st.sampled_from([(0.0, 1.0), (0.0, 0.25, 0.5), (0.5,)]))
+@given(st.floats(0, 1), st.sampled_from([(0.0, 1.0), (0.0, 0.25, 0.5), (0.5,), (0.5, 0.75)]))
 def test_a_bound_is_rounded_down_to_a_level_unless_rounding_alone_parts_them(bound, levels):
     bounds, _, _ = said(np.full((2, 3), bound), np.zeros((2, 3)), levels=levels)
     reached = [level for level in levels if level <= bound + LEVEL_TOLERANCE]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -244,3 +246,23 @@ def test_a_strongly_discounted_budget_does_not_overflow():
 def test_settings_of_the_wrong_kind_are_named(make, message):
     with pytest.raises(TypeError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "make", [partial(Budget, 1.0), partial(Instantaneous, 0.5), partial(Schedule, [0.5])], ids=["sum", "step", "steps"]
+)
+def test_every_constraint_on_a_cost_checks_where_it_comes_from_and_how_large_it_is(make):
+    with pytest.raises(TypeError, match=r"cost=3\) must be a key of the environment's info, or a function"):
+        make(cost=3)
+    for cost_max in (0.0, -1.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match=r"cost_max=.* must be finite and above 0"):
+            make(cost_max=cost_max)
+    with pytest.raises(TypeError, match=r"cost_max='1'.* must be a number"):
+        make(cost_max="1")
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 40.0])
+def test_a_margin_is_judged_as_the_cost_that_it_becomes(scale):
+    constraint, before = Margin(scale), np.array(0.0)
+    assert not constraint.violated(before, np.array([3.0, -1.5e-7]) * scale)
+    assert constraint.violated(before, np.array([3.0, -2.5e-7]) * scale)

@@ -104,10 +104,10 @@ def test_environments_are_recorded_independently():
     recorder = Recorder(Budget(10.0), 2)
     both = np.array([True, True])
     recorder.begin(both, np.zeros((2, 1)))
-    recorder.step(np.array([1.0, 10.0]), np.array([1.0, 10.0]), np.zeros(2), ~both)
+    recorder.step(np.array([1.0, 10.0]), np.zeros(2), ~both)
     recorder.end(np.array([True, False]), ~both)
     recorder.begin(np.array([True, False]), np.zeros((2, 1)))
-    recorder.step(np.array([2.0, 20.0]), np.array([2.0, 20.0]), np.zeros(2), ~both)
+    recorder.step(np.array([2.0, 20.0]), np.zeros(2), ~both)
     recorder.end(both, ~both)
     assert [(e.length, e.true_return, e.end_step) for e in recorder.episodes] == [
         (1, 1.0, 2),
@@ -157,7 +157,7 @@ def test_steps_under_another_controller_are_counted_apart():
     both = np.array([True, True])
     recorder.begin(both, np.zeros((2, 1)))
     for takeovers in ([True, False], [True, True]):
-        recorder.step(np.ones(2), np.ones(2), np.array([0.25, 0.5]), ~both, np.array(takeovers))
+        recorder.step(np.ones(2), np.array([0.25, 0.5]), ~both, np.array(takeovers))
     assert recorder.running.all()
     np.testing.assert_array_equal(recorder.returns, [2.0, 2.0])
     np.testing.assert_array_equal(recorder.latest, [0.25, 0.5])
@@ -173,7 +173,7 @@ def test_an_episode_begins_with_nothing_of_the_last():
     recorder.begin(YES, np.zeros((1, 1)))
     assert not recorder.running.any()
     assert recorder.returns.tolist() == [0.0]
-    recorder.step(np.ones(1), np.ones(1), np.array([0.5]), NO)
+    recorder.step(np.ones(1), np.array([0.5]), NO)
     recorder.end(YES, NO)
     (episode,) = recorder.episodes
     assert (episode.length, episode.true_return, episode.cost, episode.interventions) == (1, 1.0, 0.5, 0)
@@ -191,15 +191,19 @@ def test_an_episode_that_ends_before_its_first_step_costs_what_its_first_state_d
     ]
 
 
-def test_only_running_episodes_that_broke_the_constraint_are_unfinished_violations():
+def test_violations_are_those_of_finished_and_of_running_episodes():
     recorder = Recorder(Budget(1.0), 3)
     everywhere = np.ones(3, dtype=bool)
     recorder.begin(everywhere, np.zeros((3, 1)))
     for _ in range(2):
-        recorder.step(np.zeros(3), np.zeros(3), np.array([0.5, 0.75, 1.0]), ~everywhere)
-    assert recorder.unfinished_violations() == 2
+        recorder.step(np.zeros(3), np.array([0.5, 0.75, 1.0]), ~everywhere)
+    assert (recorder.violations, len(recorder.episodes)) == (2, 0)
     recorder.end(np.array([False, False, True]), ~everywhere)
-    assert recorder.unfinished_violations() == 1
+    assert recorder.violations == 2
+    recorder.begin(np.array([False, False, True]), np.zeros((3, 1)))
+    assert recorder.violations == 2
+    recorder.end(everywhere, ~everywhere)
+    assert recorder.violations == 2
 
 
 def test_an_episode_that_tells_of_no_takeovers_had_none():

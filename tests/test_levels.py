@@ -9,6 +9,7 @@ from stable_baselines3 import PPO
 
 from conftest import Line, line_cost
 from safexp import MASE, AllOf, Budget, Each, Instantaneous, Known, Shield, ShieldedPolicy
+from safexp.shield.bounds import LEVEL_TOLERANCE, as_levels, ask, check_levels
 
 BOX = spaces.Box(-1.0, 1.0, (1,), np.float32)
 
@@ -88,3 +89,87 @@ def test_a_shielded_policy_refuses_a_constraint_of_other_costs():
         ShieldedPolicy(lambda seen: np.zeros(1), two, Budget(20.0), fallback=np.zeros(1))
     with pytest.raises(ValueError, match="AllOf limits 2 costs, but the shield bounds 1"):
         ShieldedPolicy(lambda seen: np.zeros(1), Shield(Known(visits), BOX, BOX), BOTH, fallback=np.zeros(1))
+
+
+class Expected(Known):
+    """Bounds what a cost is on average."""
+
+    bounds_realised_cost = False
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        [(0, 1)],
+        [(0, 1), None, None],
+        [(0, 1), 1],
+        [None, np.array([0.0, 1.0])],
+        (0, 1),
+    ],
+)
+def test_levels_are_one_list_for_each_cost(levels):
+    with pytest.raises(ValueError, match="must be 2 lists, one for each cost"):
+        as_levels(levels, Each(Known(visits), Known(visits)))
+
+
+@pytest.mark.parametrize("bad", [(-0.1, 1.0), (0.0, 1.1), (), (0.5, -0.1, 0.7)])
+def test_the_levels_of_each_cost_are_costs(bad):
+    both = Each(Known(visits), Known(visits))
+    for levels in ([bad, None], [None, bad], [(0, 1), bad]):
+        with pytest.raises(ValueError, match=r"must be one or more costs in \[0, 1\]"):
+            as_levels(levels, both)
+
+
+def test_only_costs_with_levels_need_a_bound_on_what_is_observed():
+    both = Each(Expected(visits), Known(visits))
+    first, second = as_levels([None, (1, 0.5, 0)], both)
+    assert first is None
+    assert second.tolist() == [0.0, 0.5, 1.0]
+    with pytest.raises(ValueError, match="would round the bounds of Expected down"):
+        as_levels([(0, 1), None], both)
+    with pytest.raises(ValueError, match="would round the bounds of Expected down"):
+        as_levels((0, 1), Expected(visits))
+    assert as_levels(None, both) is None
+
+
+def test_the_levels_of_one_cost_may_be_an_array():
+    (levels,) = as_levels(np.array([1.0, 0.25]), Known(visits))
+    assert levels.tolist() == [0.25, 1.0]
+
+
+def test_a_cost_is_a_level_up_to_rounding():
+    levels = (None, np.array([0.0, 0.5, 1.0]))
+    fine = np.array([[0.3, 0.5 + LEVEL_TOLERANCE / 2], [0.7, 1.0 - LEVEL_TOLERANCE / 2], [0.1, 0.0]])
+    check_levels(levels, fine)
+    check_levels(levels, np.array([[0.3, LEVEL_TOLERANCE]]))
+    for near in (0.5 + 3 * LEVEL_TOLERANCE, 0.5 - 3 * LEVEL_TOLERANCE):
+        with pytest.raises(ValueError, match=r"cost 1 was 0\.\d+ .* none of its levels \[0\.0, 0\.5, 1\.0\]"):
+            check_levels(levels, np.array([[0.3, near], [0.3, 0.0]]))
+
+
+def test_the_cost_that_is_farthest_from_its_levels_is_named():
+    with pytest.raises(ValueError, match=r"cost 0 was 0\.25 "):
+        check_levels((np.array([0.0, 1.0]),), np.array([1.0, 0.125, 0.25, 0.0]))
+
+
+def test_each_cost_is_rounded_to_its_own_levels():
+    certain = Each(Known(lambda s, a: np.full(len(s), 0.6)), Known(lambda s, a: np.full(len(s), 0.9)))
+    ends = np.array([0.0, 1.0])
+    for levels, expected in (
+        ((None, ends), [0.6, 0.0]),
+        ((ends, None), [0.0, 0.9]),
+        ((np.array([0.5, 1.0]), np.array([0.7, 0.8])), [0.5, 0.8]),
+        (None, [0.6, 0.9]),
+    ):
+        bounds, _, problem = ask(certain, np.zeros((2, 1)), np.zeros((2, 3, 1)), levels)
+        np.testing.assert_allclose(bounds, np.tile(expected, (2, 3, 1)))
+        assert problem == ""
+
+
+def test_several_costs_keep_their_levels_until_one_is_none_of_them():
+    shield = Shield(Each(Known(visits), Known(line_cost)), BOX, BOX, levels=[(0, 1), None])
+    assert shield.trusts_levels(np.array([[1.0, 0.3]]))
+    assert shield.levels is not None
+    assert not shield.trusts_levels(np.array([[0.3, 1.0]]))
+    assert shield.levels is None
+    assert shield.trusts_levels(np.array([[0.3, 1.0]]))

@@ -204,7 +204,7 @@ def test_what_the_shield_no_longer_certifies_is_not_run():
 
     def nothing(observations, actions, *_):
         flags = np.ones(1, dtype=bool)
-        return Decisions(actions, ~flags, flags, np.ones(1))
+        return Decisions(actions, ~flags, flags, ~flags, np.ones(1))
 
     guard.shield.filter_batch = nothing
     with pytest.raises(NothingSafeError, match="nothing was executed"):

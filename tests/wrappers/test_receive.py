@@ -10,7 +10,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line, line_cost
 from safexp import MASE, AllOf, Budget, Each, Instantaneous, Known, Margin, StateVisits, Unknown
+from safexp.envs.receive import receive
 from safexp.envs.recording import Recorded
+from safexp.records.episodes import Recorder
 
 LIMIT = 0.3
 FAULTY_STEP = 4
@@ -50,6 +52,8 @@ class Ledger(Line):
                 return observation, info | {"cost": "high"}
             case float(cost):
                 return observation, info | {"cost": cost}
+            case None:
+                return observation, info
 
     def broken(self, judge):
         return sum(judge(costs) for costs in self.costs if costs)
@@ -178,3 +182,90 @@ def test_quantifiers_of_several_costs_are_salvaged_under_the_guard():
     assert agent.violations >= sum(
         ledger.broken(lambda costs: sum(costs) > 1.5 or max(costs) > LIMIT) for ledger in ledgers
     )
+
+
+def recorded_line(ledger, constraint=None):
+    envs = Recorded(DummyVecEnv([lambda: ledger]), constraint or Budget(50.0))
+    envs.reset()
+    return envs
+
+
+def test_a_step_that_raises_is_recorded_once_with_the_reward_that_is_known():
+    for fault, reward in (("raises", 0.0), (np.nan, 1.0), (7.0, 1.0)):
+        envs = recorded_line(Ledger(fault, faulty_episodes=(0,)))
+        with pytest.raises((OSError, ValueError)):
+            for _ in range(FAULTY_STEP):
+                envs.step(np.zeros((1, 1), dtype=np.float32))
+        assert envs.recorder.steps == FAULTY_STEP
+        np.testing.assert_array_equal(envs.recorder.returns, [FAULTY_STEP - 1 + reward])
+
+
+def test_what_a_witness_raises_does_not_record_a_step_twice():
+    class Raises:
+        def begin(self, environments):
+            pass
+
+        def step(self):
+            raise OSError("the disk is full")
+
+    envs = recorded_line(Ledger())
+    envs.recorder.witness = Raises()
+    with pytest.raises(OSError, match="disk is full"):
+        envs.step(np.full((1, 1), 0.25, dtype=np.float32))
+    assert envs.recorder.steps == 1
+    np.testing.assert_array_equal(envs.recorder.returns, [1.0])
+    envs.recorder.witness = None
+    envs.reset()
+    (episode,) = envs.recorder.episodes
+    assert (episode.length, episode.cost, episode.unreadable) == (1, 0.25, 0)
+
+
+def test_a_step_of_which_one_of_several_costs_cannot_be_read_is_unreadable():
+    ledger = Ledger(np.nan, faulty_episodes=(0,))
+    envs = recorded_line(ledger, AllOf(Budget(3.0), Margin(2.0)))
+    with pytest.raises(ValueError, match="gave nan"):
+        for _ in range(FAULTY_STEP):
+            envs.step(np.full((1, 1), 0.5, dtype=np.float32))
+    envs.reset()
+    (episode,) = envs.recorder.episodes
+    assert (episode.unreadable, episode.length) == (1, FAULTY_STEP)
+
+
+@pytest.mark.parametrize("driving", [None, False, True])
+@pytest.mark.parametrize("fault", [None, "raises"])
+def test_interventions_and_takeovers_are_recorded_whether_or_not_the_step_raises(fault, driving):
+    venv = DummyVecEnv([lambda: Ledger(fault, faulty_episodes=(0,)), Ledger])
+    recorder, both = Recorder(Budget(50.0), 2), np.ones(2, dtype=bool)
+    observations = venv.reset()
+    recorder.begin(both, observations)
+    takeovers = {} if driving is None else {"takeovers": np.array([driving, False])}
+    for _ in range(FAULTY_STEP):
+        actions = np.zeros((2, 1), dtype=np.float32)
+        venv.step_async(actions)
+        try:
+            observations = receive(
+                venv, recorder, observations, actions, np.array([False, True]), **takeovers
+            ).observations
+        except OSError:
+            assert fault == "raises"
+    recorder.end(both, ~both)
+    assert [episode.interventions for episode in recorder.episodes] == [0, FAULTY_STEP]
+    assert [episode.takeovers for episode in recorder.episodes] == [FAULTY_STEP if driving else 0, 0]
+    assert [episode.unreadable for episode in recorder.episodes] == ([1, 1] if fault else [0, 0])
+
+
+def test_the_last_state_of_an_episode_is_not_the_first_of_the_next():
+    envs = DummyVecEnv([lambda: Line(horizon=1), lambda: Line(horizon=9)])
+    recorder = Recorder(StateVisits(9.0, lambda observations: observations[:, 0] > 0.5), 2)
+    before = envs.reset()
+    recorder.begin(np.ones(2, dtype=bool), before)
+    envs.step_async(np.ones((2, 1), dtype=np.float32))
+    received = receive(envs, recorder, before, np.ones((2, 1)), np.zeros(2, dtype=bool))
+    np.testing.assert_array_equal(received.dones, [True, False])
+    np.testing.assert_array_equal(received.observations, [[0.0], [1.0]])
+    np.testing.assert_array_equal(received.step.next_observations, [[1.0], [1.0]])
+    np.testing.assert_array_equal(received.step.observations, [[0.0], [0.0]])
+    np.testing.assert_array_equal(received.signals, [1.0, 1.0])
+    np.testing.assert_array_equal(received.rewards, [1.0, 1.0])
+    assert received.rewards.dtype == np.float64
+    np.testing.assert_array_equal(received.step.info("cost"), [1.0, 1.0])

@@ -51,7 +51,7 @@ def test_thresholds_are_shares_of_the_largest_within_zero_and_one():
     constraint = AllOf(Budget(4.0), Instantaneous(0.5))
     raw, observations = RAW["vector"]
     space = threshold_space(constraint, raw)
-    assert space.shape == (5,)
+    assert space == spaces.Box(np.array([-6.0] * 3 + [0.0] * 2), np.array([6.0] * 3 + [1.0] * 2), dtype=np.float64)
     seen = threshold_shown(constraint, observations, np.array([[1.0, 0.5], [9.0, -0.5]]), space)
     np.testing.assert_allclose(seen[:, 3:], [[0.25, 0.5], [1.0, 0.0]])
     assert threshold_space(Budget(4.0), raw).shape == (4,)
@@ -64,7 +64,7 @@ def test_each_end_is_told_with_its_own_episode():
     recorder.end(np.array([False, True, False]), ~everywhere)  # an older episode, of which nothing is told here
     recorder.begin(everywhere, np.zeros((3, 1)))
     for rewards in ([1.0, 10.0, 100.0], [2.0, 20.0, 200.0]):
-        recorder.step(np.array(rewards), np.zeros(3), np.zeros(3), ~everywhere)
+        recorder.step(np.array(rewards), np.zeros(3), ~everywhere)
     infos = [{"TimeLimit.truncated": True}, {}, {"TimeLimit.truncated": True}]
     ended, stopped = np.array([True, False, True]), np.array([False, False, True])
     recorder.end(ended, stopped)
