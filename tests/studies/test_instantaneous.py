@@ -77,7 +77,7 @@ def test_a_schedule_of_phases() -> None:
     config = RunConfig(constraint="schedule", schedule={"3": 0.1, "0": 0.5}, quantifier="known")
     constraint = make_constraint(config)
     assert isinstance(constraint, Schedule)
-    np.testing.assert_allclose(constraint.threshold(np.arange(6.0)[:, None]), [0.5] * 3 + [0.1] * 3)
+    np.testing.assert_allclose(constraint.limits_at(np.arange(6)), [0.5] * 3 + [0.1] * 3)
 
 
 @pytest.mark.parametrize(
