@@ -27,7 +27,7 @@ from safexp import (
     Unknown,
 )
 from safexp.constraints import TOLERANCE
-from safexp.shield.shield import policy as deployment
+from safexp.shield import policy as deployment
 
 STATES = spaces.Box(-1.0, 1.0, (2,), np.float64)
 SQUARE = spaces.Box(-1.0, 1.0, (2,), np.float32)

@@ -71,12 +71,12 @@ def test_episodes_are_judged_by_the_limits_that_held_and_not_by_those_of_later(w
     recorder.begin(YES, np.zeros((1, 1)))
     for cost in (0.5, 0.5, 0.1, 0.1):
         if cost < 0.5:
-            assert recorder.unfinished_violations() == violated
+            assert recorder.violations == violated
         signals = np.array([[0.0, cost]]) if several else np.array([cost])
         if cost == 0.5 and recorder.steps:
             dial.limit = after  # while the second step is under way, for which the limit of before still holds
-        recorder.step(np.zeros(1), np.zeros(1), signals, NO)
-    assert recorder.unfinished_violations() == violated
+        recorder.step(np.zeros(1), signals, NO)
+    assert recorder.violations == violated
     recorder.end(YES, NO)
     assert recorder.episodes[0].violated == violated
     assert dial.asked == [[0], [1], [2], [3], [4]], "each step is asked for once, when it comes"
@@ -89,13 +89,13 @@ def test_limits_that_held_are_kept_for_every_environment_and_in_long_episodes():
     recorder.begin(both, np.zeros((2, 1)))
     for step in range(700):
         held, dial.limit = dial.limit, rng.random()
-        recorder.step(np.zeros(2), np.zeros(2), np.full(2, held), ~both)
+        recorder.step(np.zeros(2), np.full(2, held), ~both)
         if step == 300:
             recorder.end(second, ~both)
             dial.limit = 0.5
             recorder.begin(second, np.zeros((2, 1)))
             dial.limit = held = 0.6
-            recorder.step(np.zeros(2), np.zeros(2), np.array([0.0, 0.55]), ~both)  # above the limit of its own
+            recorder.step(np.zeros(2), np.array([0.0, 0.55]), ~both)  # above the limit of its own
     recorder.end(both, ~both)
     assert [(one.length, one.violated) for one in recorder.episodes] == [(301, False), (701, False), (400, True)]
 

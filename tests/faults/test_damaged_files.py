@@ -26,7 +26,7 @@ from safexp.tasks.planar_robot import OBSERVATION_SPACE, action_space
 def test_nothing_comes_out_wrong():
     rows = measure(inputs=30, kill=3)
     assert [row for row in rows if row["wrong"]] == []
-    assert {row["tried"] for row in rows[:-3]} == {30}
+    assert {row["tried"] for row in rows if row["what"].startswith("damaged")} == {30}
     assert rows[-3]["tried"] >= 3
     assert rows[-2]["tried"] >= 1
     assert sum(row["refused"] for row in rows) > 60
@@ -186,7 +186,7 @@ def test_an_episode_without_end_is_named(tmp_path):
 def test_a_count_beyond_all_counting_is_named(tmp_path):
     run_folder.begin(tmp_path, RunConfig().settled(), "")
     with (tmp_path / "episodes.csv").open("a") as file:
-        file.write("0,1e30,1,0,0,0,0,0,0,0,0\n")
+        file.write("0,1e30,1,0,0,0,0,0,0,0,0,0\n")
     with pytest.raises(run_folder.RunFolderError, match=r"line 2 of episodes.csv is damaged .*end_step is 1e[+]30"):
         run_folder.read(tmp_path)
 

@@ -228,7 +228,7 @@ def test_settings_that_limit_nothing_are_refused(make):
 @pytest.mark.parametrize("limits", [lambda steps: np.full(len(steps), np.nan), lambda steps: 0.5])
 def test_a_schedule_function_must_give_a_limit_for_each_step(limits):
     with pytest.raises(ValueError, match="one finite limit for each of the steps"):
-        Schedule(limits).threshold(np.zeros((2, 1)))
+        Schedule(limits).start(np.zeros((2, 1)))
 
 
 @pytest.mark.parametrize("constraint", [Budget(0.3), Instantaneous(0.3), Schedule([0.3])])
