@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from sb3_contrib import MaskablePPO
 
 from safexp.core.arrays import Observations
-from safexp.runs.build import Agent
-from safexp.envs.vector import Infos
 from safexp.envs.guard import Guard
+from safexp.envs.vector import Infos
+from safexp.runs.build import Agent
 
 
 class Acted(NamedTuple):

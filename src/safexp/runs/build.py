@@ -15,13 +15,20 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.type_aliases import MaybeCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from safexp.mase.baseline import Baseline
-from safexp.constraints import Budget, Constraint, Instantaneous, Margin, Schedule
 from safexp.backups.learned_reset import LearnedReset
-from safexp.mase.learner import POLICY_OPTIONS, find_learner, is_algorithm
-from safexp.shield.logs import Log
-from safexp.mase.mase import MASE
 from safexp.backups.penalty import Penalty
+from safexp.backups.stops import Fallback, Reset, Stop
+from safexp.constraints import Budget, Constraint, Instantaneous, Margin, Schedule
+from safexp.core.arrays import Array
+from safexp.core.costs import CostSource
+from safexp.envs.early_termination import EarlyTermination
+from safexp.envs.guard import Guard
+from safexp.envs.recording import Recorded, Recording
+from safexp.envs.saute import Saute
+from safexp.envs.vector import as_vec_env
+from safexp.mase.baseline import Baseline
+from safexp.mase.learner import POLICY_OPTIONS, find_learner, is_algorithm
+from safexp.mase.mase import MASE
 from safexp.quantifiers import (
     Calibrated,
     DeepGP,
@@ -34,18 +41,11 @@ from safexp.quantifiers import (
     SparseGP,
     Unknown,
 )
-from safexp.core.arrays import Array
-from safexp.core.costs import CostSource
-from safexp.backups.stops import Fallback, Reset, Stop
 from safexp.runs.config import RunConfig
 from safexp.runs.options import check_options, check_settings, options_of
 from safexp.runs.plugins import find, find_callable, find_task, is_own
+from safexp.shield.logs import Log
 from safexp.tasks.knowledge import Knowledge, knowledge_of
-from safexp.envs.vector import as_vec_env
-from safexp.envs.early_termination import EarlyTermination
-from safexp.envs.guard import Guard
-from safexp.envs.recording import Recorded, Recording
-from safexp.envs.saute import Saute
 
 LEARNED = MappingProxyType({"sparse-gp": SparseGP, "deep-gp": DeepGP, "features": FeatureRegression})
 """The learned quantifiers that need no knowledge of the task."""

@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core import files
-from safexp.records.episodes import Episode
-from safexp.mase.mase import MASE
 from safexp.core.arrays import Observations
-from safexp.runs import folder as run_folder
-from safexp.runs.build import Agent, make_envs
-from safexp.runs.actor import Actor
-from safexp.runs.load import load
-from safexp.envs.vector import Infos
 from safexp.envs.guard import Guard
 from safexp.envs.recording import Recording
+from safexp.envs.vector import Infos
+from safexp.mase.mase import MASE
+from safexp.records.episodes import Episode
+from safexp.runs import folder as run_folder
+from safexp.runs.actor import Actor
+from safexp.runs.build import Agent, make_envs
+from safexp.runs.load import load
 
 FRESH = 1_000_000
 """Added to a run's seed: episodes that it was not trained on."""

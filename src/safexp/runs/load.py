@@ -7,15 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-from sb3_contrib import MaskablePPO
-
 from safexp.core.files import CheckpointError
-from safexp.core.arrays import Observations
+from safexp.envs.guard import Guard
 from safexp.runs import folder as run_folder
 from safexp.runs.build import Agent, build
 from safexp.runs.config import RunConfig
-from safexp.envs.guard import Guard
 
 
 def load(

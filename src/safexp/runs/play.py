@@ -11,16 +11,16 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from safexp.records.episodes import Episode
 from safexp.core.arrays import Array, Observations, take
+from safexp.envs.guard import Guard
+from safexp.envs.vector import BatchedVecEnv
+from safexp.records.episodes import Episode
+from safexp.runs.actor import Actor
 from safexp.runs.build import Agent
 from safexp.runs.config import RunConfig
 from safexp.runs.evaluate import FRESH
-from safexp.runs.actor import Actor
 from safexp.runs.load import load
 from safexp.tasks.scene import Scene, scenes_of
-from safexp.envs.vector import BatchedVecEnv
-from safexp.envs.guard import Guard
 
 CELLS = 21
 """How many actions along each axis of a box the shield is asked about."""

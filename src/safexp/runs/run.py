@@ -17,19 +17,19 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger, TensorBoardOutputFormat
 from torch.utils.tensorboard import SummaryWriter
 
-from safexp.records.coverage import Coverage, total
-from safexp.records.episodes import Recorder
+from safexp.envs.vector import BatchedVecEnv
 from safexp.mase.mase import MASE
 from safexp.mase.progress import ProgressBar
+from safexp.records.coverage import Coverage, total
+from safexp.records.episodes import Recorder
 from safexp.runs import folder as run_folder
 from safexp.runs import resume as resumption
 from safexp.runs.build import Agent, build
 from safexp.runs.config import RunConfig
 from safexp.runs.stopwatch import Stopwatch, watch
+from safexp.runs.trackers import Start, tracking
 from safexp.runs.trajectories import Follower
 from safexp.tasks.scene import scenes_of
-from safexp.runs.trackers import Start, tracking
-from safexp.envs.vector import BatchedVecEnv
 
 
 def run(config: RunConfig, progress_bar: bool = False, resume: bool = False, track: Start | None = None) -> Path:

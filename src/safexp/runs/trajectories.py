@@ -10,9 +10,8 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
-from safexp.core.arrays import Flags
+from safexp.core.arrays import Array, Flags
 from safexp.records.episodes import Episode
-from safexp.core.arrays import Array
 from safexp.tasks.scene import Floor, Scene
 
 KEPT = 12
