@@ -6,7 +6,7 @@ READY := .venv/.ready
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test lint bench faults mutants clean
+.PHONY: setup demo test lint bench faults soak mutants clean
 
 setup: $(READY)
 
@@ -35,16 +35,20 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 
 bench: $(READY)
-	$(BIN)/python benchmarks/core.py
+	$(BIN)/python tools/step_overhead.py
 	$(BIN)/safexp bench tasks
 	$(BIN)/safexp bench learners
 	$(BIN)/safexp bench quantifiers
 	$(BIN)/safexp bench shield --decisions 100000
 
 faults: $(READY)
-	$(BIN)/safexp bench faults
+	PYTHONPATH=tools $(BIN)/python -m faults $(FAULTS)
+
+soak: $(READY)
+	PYTHONPATH=tools $(BIN)/python -m faults.soak $(SOAK)
 
 # Others: make mutants MUTANTS="--seed 7 --count 200 --only '*/guard.py'"; the same again goes on, --again tries survivors.
 MUTANTS ?= --seed 0 --count 500 --minutes 60

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safexp import Unknown
-from safexp.asking import LEVEL_TOLERANCE, as_levels, ask
+from safexp.shield.bounds import LEVEL_TOLERANCE, as_levels, ask
 
 STATES, ACTIONS = np.zeros((2, 1)), np.zeros((2, 3, 1))
 

@@ -9,16 +9,16 @@ import shutil
 import numpy as np
 import pytest
 
-from safexp.audit import WIDTH, audit, replay
+from safexp.audit.audit import WIDTH, audit, replay
+from safexp.audit.results import risk_of
 from safexp.cli import main
-from safexp.coverage import FACTORS, Calibration, calibration
-from safexp.episodes import Episode
-from safexp.findings import risk_of
 from safexp.quantifiers import Known, Transitions, Unknown
+from safexp.records.coverage import FACTORS, Calibration, calibration
+from safexp.records.episodes import Episode
 from safexp.report.audit import render, verdict
-from safexp.studies.config import RunConfig
-from safexp.studies.evaluate import _First
-from safexp.studies.run import run
+from safexp.runs.config import RunConfig
+from safexp.runs.evaluate import _First
+from safexp.runs.run import run
 
 FIRST, EPISODES = 2 * WIDTH - 30, 50
 

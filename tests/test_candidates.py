@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safexp import Shield, Unknown
-from safexp.candidates import candidate_actions, unasked, vouched_actions, with_extra
+from safexp.shield.candidates import candidate_actions, unasked, vouched_actions, with_extra
 
 STATES = spaces.Box(-1.0, 1.0, (2,), np.float64)
 SQUARE = spaces.Box(-1.0, 1.0, (2,), np.float32)

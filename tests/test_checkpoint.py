@@ -12,8 +12,11 @@ from gymnasium import spaces
 from safetensors.numpy import save_file
 
 import safexp
-from safexp import checkpoint
-from safexp.checkpoint import CheckpointError
+from safexp.constraints.files import build_constraint, describe_constraint
+from safexp.core import files
+from safexp.core.files import CheckpointError
+from safexp.core.spaces import build_space, describe_space
+from safexp.quantifiers.files import build_quantifier
 
 
 def unsafe(observations):
@@ -30,13 +33,13 @@ def unsafe(observations):
     ],
 )
 def test_constraints_come_back(constraint):
-    document = json.loads(json.dumps(checkpoint.describe_constraint(constraint)))
-    assert checkpoint.build_constraint(document) == constraint
+    document = json.loads(json.dumps(describe_constraint(constraint)))
+    assert build_constraint(document) == constraint
 
 
 def test_a_schedule_comes_back():
-    document = json.loads(json.dumps(checkpoint.describe_constraint(safexp.Schedule([0.1, 0.2]))))
-    np.testing.assert_array_equal(checkpoint.build_constraint(document).limits, [0.1, 0.2])
+    document = json.loads(json.dumps(describe_constraint(safexp.Schedule([0.1, 0.2]))))
+    np.testing.assert_array_equal(build_constraint(document).limits, [0.1, 0.2])
 
 
 @pytest.mark.parametrize(
@@ -44,9 +47,9 @@ def test_a_schedule_comes_back():
     [safexp.StateVisits(1.0, unsafe), safexp.JointChance(0.1, unsafe), safexp.Budget(1.0, cost=lambda *_: 0)],
 )
 def test_functions_are_not_saved_and_must_be_given_again(constraint):
-    document = json.loads(json.dumps(checkpoint.describe_constraint(constraint)))
+    document = json.loads(json.dumps(describe_constraint(constraint)))
     with pytest.raises(CheckpointError, match="constraint=<the same constraint>"):
-        checkpoint.build_constraint(document)
+        build_constraint(document)
 
 
 @pytest.mark.parametrize(
@@ -61,23 +64,23 @@ def test_functions_are_not_saved_and_must_be_given_again(constraint):
     ],
 )
 def test_spaces_come_back(space):
-    assert checkpoint.build_space(json.loads(json.dumps(checkpoint.describe_space(space)))) == space
+    assert build_space(json.loads(json.dumps(describe_space(space)))) == space
 
 
 def test_a_space_that_cannot_be_saved_is_named():
     with pytest.raises(CheckpointError, match="Tuple"):
-        checkpoint.describe_space(spaces.Tuple([spaces.Discrete(2)]))
+        describe_space(spaces.Tuple([spaces.Discrete(2)]))
 
 
 @pytest.fixture
 def saved(tmp_path) -> Path:
     path = tmp_path / "agent.safexp"
-    checkpoint.write(path, {"a": [1, 2.5, None]}, {"x": np.arange(6.0).reshape(2, 3), "empty": np.zeros((0, 2))})
+    files.write(path, {"a": [1, 2.5, None]}, {"x": np.arange(6.0).reshape(2, 3), "empty": np.zeros((0, 2))})
     return path
 
 
 def test_documents_and_arrays_come_back(saved):
-    document, arrays = checkpoint.read(saved)
+    document, arrays = files.read(saved)
     assert document == {"a": [1, 2.5, None]}
     np.testing.assert_array_equal(arrays["x"], np.arange(6.0).reshape(2, 3))
     assert arrays["empty"].shape == (0, 2)
@@ -87,8 +90,8 @@ def test_documents_and_arrays_come_back(saved):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, bool])
 def test_shapes_and_types_come_back(tmp_path, shape, dtype):
     given = np.arange(np.prod(shape, dtype=int), dtype=np.int64).reshape(shape).astype(dtype)
-    checkpoint.write(tmp_path / "a", {}, {"x": given, "turned": given.T})
-    _, found = checkpoint.read(tmp_path / "a")
+    files.write(tmp_path / "a", {}, {"x": given, "turned": given.T})
+    _, found = files.read(tmp_path / "a")
     for name, part in {"x": given, "turned": given.T}.items():
         assert (found[name].shape, found[name].dtype) == (part.shape, part.dtype)
         np.testing.assert_array_equal(found[name], part)
@@ -100,13 +103,13 @@ def test_truncated_and_flipped_files_are_refused_or_read_as_they_are(saved):
     for length in rng.integers(0, len(content), 50):
         saved.write_bytes(content[:length])
         with pytest.raises(CheckpointError, match="corrupt or of another kind"):
-            checkpoint.read(saved)
+            files.read(saved)
     for position in rng.integers(0, len(content), 200):
         flipped = bytearray(content)
         flipped[position] ^= 1 << int(rng.integers(8))
         saved.write_bytes(flipped)
         try:
-            checkpoint.read(saved)
+            files.read(saved)
         except CheckpointError:
             continue
 
@@ -115,26 +118,26 @@ def test_foreign_files_are_refused(tmp_path):
     path = tmp_path / "foreign"
     path.write_bytes(pickle.dumps({"policy": 1}))
     with pytest.raises(CheckpointError, match="corrupt or of another kind"):
-        checkpoint.read(path)
+        files.read(path)
     save_file({"x": np.zeros(2)}, path)
     with pytest.raises(CheckpointError, match="not one of this version of safexp"):
-        checkpoint.read(path)
+        files.read(path)
     with pytest.raises(CheckpointError, match="is not a file"):
-        checkpoint.read(tmp_path / "nowhere")
+        files.read(tmp_path / "nowhere")
 
 
 def test_names_in_a_file_reach_our_own_classes_only():
     for name in ("np", "read_cost", "Constraint", "__builtins__", "nothing"):
         with pytest.raises(CheckpointError, match="does not have"):
-            checkpoint.build_constraint({"name": name, "settings": {}})
+            build_constraint({"name": name, "settings": {}})
     with pytest.raises(CheckpointError, match="load it with quantifier="):
-        checkpoint.build_quantifier({"name": "os", "settings": {}})
+        build_quantifier({"name": "os", "settings": {}})
 
 
 def test_a_failed_write_leaves_the_old_file(saved, monkeypatch):
     before = saved.read_bytes()
     monkeypatch.setattr("os.fsync", lambda handle: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        checkpoint.write(saved, {}, {})
+        files.write(saved, {}, {})
     assert saved.read_bytes() == before
     assert list(saved.parent.iterdir()) == [saved]

@@ -9,7 +9,7 @@ import pytest
 
 from safexp import AllOf, Budget, Instantaneous, JointChance, Margin, Schedule, StateVisits
 from safexp.constraints import TOLERANCE
-from safexp.signals import Step
+from safexp.core.costs import Step
 
 OBSERVATIONS = np.array([[0.0], [2.0]])
 
@@ -162,6 +162,15 @@ def test_bad_settings_are_named(make, message):
 def test_bad_signals_are_named(constraint, columns, message):
     with pytest.raises(ValueError, match=message):
         constraint.signal(step(**columns))
+
+
+def test_the_limit_of_a_step_is_asked_for_once_and_holds():
+    now = [0.5]
+    constraint = Schedule(lambda steps: np.full(len(steps), now[0]), cost_max=2.0)
+    state = constraint.start(OBSERVATIONS)
+    now[0] = 1.0
+    np.testing.assert_allclose(constraint.threshold(state), 0.25, atol=1e-8)
+    np.testing.assert_allclose(constraint.threshold(constraint.update(state, np.zeros(2), np.ones(2))), 0.5, atol=1e-8)
 
 
 def test_a_schedule_function_of_the_wrong_shape_is_named():

@@ -8,8 +8,8 @@ from stable_baselines3 import PPO
 
 import safexp
 from safexp import Each, Known, Unknown
-from safexp.coverage import FACTORS, MOST_ROWS, NEAR, Coverage, calibration, measure, total
 from safexp.quantifiers import Transitions
+from safexp.records.coverage import FACTORS, MOST_ROWS, NEAR, Coverage, calibration, measure, total
 from safexp.tasks import planar_robot
 
 

@@ -12,20 +12,11 @@ import numpy as np
 import pytest
 from stable_baselines3 import PPO
 
+import safexp
 from conftest import Line
-from safexp import (
-    MASE,
-    Budget,
-    ExactGP,
-    FeatureRegression,
-    Log,
-    Shield,
-    ShieldedPolicy,
-    SparseGP,
-    Unknown,
-    checkpoint,
-)
-from safexp.stops import Reset
+from safexp import MASE, Budget, ExactGP, FeatureRegression, Log, Shield, ShieldedPolicy, SparseGP, Unknown
+from safexp.backups.stops import Reset
+from safexp.core import files
 from test_deployment import BRAKE, HERE, SQUARE, STATES, WILD, Raising
 
 
@@ -44,11 +35,11 @@ def test_a_saved_shield_is_loaded_with_a_constraint(tmp_path):
         one, other = (each.filter(state, WILD, 0.9) for each in (shield, loaded))
         np.testing.assert_array_equal(one.action, other.action)
         assert one[1:] == other[1:]
-    with pytest.raises(checkpoint.CheckpointError, match="holds a shield alone: load it with constraint="):
+    with pytest.raises(files.CheckpointError, match="holds a shield alone: load it with constraint="):
         ShieldedPolicy.load(tmp_path / "shield.safexp", lambda seen: HERE, BRAKE)
     policy = ShieldedPolicy.load(tmp_path / "shield.safexp", lambda seen: HERE, BRAKE, constraint=Budget(1.0))
     assert policy.constraint == Budget(1.0)
-    with pytest.raises(checkpoint.CheckpointError, match=r"without policy: load it with safexp\.Shield\.load"):
+    with pytest.raises(files.CheckpointError, match=r"without policy: load it with safexp\.Shield\.load"):
         MASE.load(tmp_path / "shield.safexp")
 
 
@@ -148,7 +139,7 @@ print(policy.act(np.zeros(2)).outcome, *sorted({{"torch", "stable_baselines3", "
 def without_learners(tmp_path_factory):
     """A folder with every installed package but torch and Stable-Baselines3, as if they had never been installed."""
     folder = tmp_path_factory.mktemp("site-packages")
-    (folder / "safexp").symlink_to(Path(checkpoint.__file__).parent)
+    (folder / "safexp").symlink_to(Path(safexp.__file__).parent)
     for path in Path(np.__file__).parent.parent.iterdir():
         if path.name != "safexp" and not path.name.startswith(("torch", "stable_baselines3", "sb3_contrib")):
             (folder / path.name).symlink_to(path)
@@ -169,7 +160,7 @@ shield.save({str(tmp_path / "shield.safexp")!r})
     here = {"PYTHONPATH": str(without_learners), "PATH": ""}
     done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, env=here)
     assert done.returncode == 0, done.stderr
-    document, _ = checkpoint.read(tmp_path / "shield.safexp")
+    document, _ = files.read(tmp_path / "shield.safexp")
     assert document["versions"].keys() == {"safexp", "gymnasium", "numpy"}
     assert Shield.load(tmp_path / "shield.safexp").quantifier.size == 3
 
@@ -180,7 +171,7 @@ def test_an_agent_keeps_its_braking_in_its_file(tmp_path):
     here, limit = np.zeros(1), 2.5
     assert agent.predict(here, limit).stopped
     assert MASE.load(tmp_path / "a.safexp").predict(here, limit).stopped
-    with pytest.raises(checkpoint.CheckpointError, match=r"was trained with braking=3, and stop=.* has 1: give it as"):
+    with pytest.raises(files.CheckpointError, match=r"was trained with braking=3, and stop=.* has 1: give it as"):
         MASE.load(tmp_path / "a.safexp", stop=Reset(braking=1.0))
     policy = ShieldedPolicy.load(tmp_path / "a.safexp", agent.propose, np.zeros(1))
     assert policy.braking == 3.0

@@ -25,9 +25,9 @@ from safexp import (
     ShieldedPolicy,
     StateVisits,
     Unknown,
-    deployment,
 )
 from safexp.constraints import TOLERANCE
+from safexp.shield import policy as deployment
 
 STATES = spaces.Box(-1.0, 1.0, (2,), np.float64)
 SQUARE = spaces.Box(-1.0, 1.0, (2,), np.float32)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from safexp.encoding import check_action_space, encode_actions, encode_observations, fits
+from safexp.core.encoding import check_action_space, encode_actions, encode_observations, fits
 
 
 def test_dicts_are_flattened_in_key_order():

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from safexp.endings import Terminated, ending_on_sigterm
+from safexp.runs.interrupts import Terminated, ending_on_sigterm
 
 
 class Signalled:

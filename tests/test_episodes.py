@@ -1,9 +1,10 @@
 """Rows of episodes, judged from true signals."""
 
 import numpy as np
+import pytest
 
-from safexp import AllOf, Budget, Instantaneous, StateVisits
-from safexp.episodes import Episode, Recorder
+from safexp import AllOf, Budget, Instantaneous, Schedule, StateVisits
+from safexp.records.episodes import Episode, Recorder
 
 YES, NO = np.array([True]), np.array([False])
 
@@ -48,6 +49,55 @@ def test_long_episodes_and_several_costs():
     assert episode.length == 700
     assert episode.cost == 700 * 0.75
     assert not episode.violated
+
+
+class Dial:
+    """A limit that somebody turns while episodes run; it remembers for which steps it was asked."""
+
+    def __init__(self, limit):
+        self.limit, self.asked = limit, []
+
+    def __call__(self, steps):
+        self.asked.append(steps.tolist())
+        return np.full(len(steps), self.limit)
+
+
+@pytest.mark.parametrize("wrapped", [lambda one: one, lambda one: AllOf(Budget(100.0), one)])
+@pytest.mark.parametrize(("before", "after", "violated"), [(0.8, 0.2, False), (0.2, 0.8, True)])
+def test_episodes_are_judged_by_the_limits_that_held_and_not_by_those_of_later(wrapped, before, after, violated):
+    dial = Dial(before)
+    recorder = Recorder(wrapped(Schedule(dial)), 1)
+    several = isinstance(recorder.constraint, AllOf)
+    recorder.begin(YES, np.zeros((1, 1)))
+    for cost in (0.5, 0.5, 0.1, 0.1):
+        if cost < 0.5:
+            assert recorder.violations == violated
+        signals = np.array([[0.0, cost]]) if several else np.array([cost])
+        if cost == 0.5 and recorder.steps:
+            dial.limit = after  # while the second step is under way, for which the limit of before still holds
+        recorder.step(np.zeros(1), signals, NO)
+    assert recorder.violations == violated
+    recorder.end(YES, NO)
+    assert recorder.episodes[0].violated == violated
+    assert dial.asked == [[0], [1], [2], [3], [4]], "each step is asked for once, when it comes"
+
+
+def test_limits_that_held_are_kept_for_every_environment_and_in_long_episodes():
+    dial, rng = Dial(0.0), np.random.default_rng(0)
+    recorder = Recorder(Schedule(dial), 2)
+    both, second = np.array([True, True]), np.array([False, True])
+    recorder.begin(both, np.zeros((2, 1)))
+    for step in range(700):
+        held, dial.limit = dial.limit, rng.random()
+        recorder.step(np.zeros(2), np.full(2, held), ~both)
+        if step == 300:
+            recorder.end(second, ~both)
+            dial.limit = 0.5
+            recorder.begin(second, np.zeros((2, 1)))
+            dial.limit = held = 0.6
+            recorder.step(np.zeros(2), np.array([0.0, 0.55]), ~both)  # above the limit of its own
+    recorder.end(both, ~both)
+    assert [(one.length, one.violated) for one in recorder.episodes] == [(301, False), (701, False), (400, True)]
 
 
 def test_environments_are_recorded_independently():

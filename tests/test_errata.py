@@ -7,7 +7,7 @@ import pytest
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import Budget, Instantaneous, JointChance, Penalty, StateVisits
-from safexp.wrappers.guard import Guard
+from safexp.envs.guard import Guard
 from theory.finite_mdp import FiniteEnv, FiniteMDP, paper_c, value
 from theory.rkhs import paper_factor, runs
 from theory.test_equivalence import (

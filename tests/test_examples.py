@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from safexp.cli import main
 from safexp.quantifiers.base import Transitions
-from safexp.studies import folder as run_folder
+from safexp.runs import folder as run_folder
 
 KILN = Path(__file__).parents[1] / "examples" / "kiln"
 

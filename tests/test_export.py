@@ -12,7 +12,7 @@ from torch import nn
 
 from conftest import Line
 from safexp import MASE, TRPO, AllOf, Budget, Instantaneous, Known, Unknown
-from safexp.export import export_onnx
+from safexp.mase.onnx import export_onnx
 from safexp.tasks.planar_robot import PlanarRobotVector, cost_of
 
 QUICK = {"policy_kwargs": {"net_arch": [8, 8]}}
@@ -47,7 +47,7 @@ def test_the_file_acts_as_the_policy(learner, options, constraint, discrete, tmp
     thresholds = rng.uniform(-0.5, 4.0, (20, costs)).astype(np.float32)
     (actions,) = session.run(None, {"observation": states, "threshold": thresholds})
     for state, threshold, action in zip(states, thresholds, actions, strict=True):
-        proposal = agent.propose(state.astype(np.float64), threshold if costs > 1 else threshold[0])
+        proposal, _ = agent.propose(state.astype(np.float64), threshold if costs > 1 else threshold[0])
         np.testing.assert_allclose(action, proposal, rtol=1e-5, atol=1e-5)
     assert len(np.unique(actions.round(4), axis=0)) > 1, "a constant policy would hide mistakes"
 

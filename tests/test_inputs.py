@@ -10,7 +10,7 @@ from scipy.stats import ks_2samp
 from stable_baselines3 import PPO
 
 import safexp
-from safexp.inputs import SAMPLE, Inputs
+from safexp.records.input_shift import SAMPLE, Inputs
 from safexp.tasks.planar_robot import PlanarRobotVector
 
 

@@ -9,10 +9,10 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line
 from safexp import MASE, TRPO, AllOf, Budget, Instantaneous, Unknown
-from safexp.checkpoint import CheckpointError
-from safexp.learned_reset import LearnedReset, near_in_time
-from safexp.signals import Step
-from safexp.stops import Driven, Reset
+from safexp.backups.learned_reset import LearnedReset, near_in_time
+from safexp.backups.stops import Driven, Reset
+from safexp.core.costs import Step
+from safexp.core.files import CheckpointError
 from test_stops import Pit
 
 N = 4

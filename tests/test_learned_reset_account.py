@@ -8,10 +8,10 @@ import torch as th
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import AllOf, Budget, Instantaneous
-from safexp.checkpoint import CheckpointError
-from safexp.learned_reset import NEARBY, NEGLIGIBLE, LearnedReset, near_in_time
-from safexp.signals import Step
-from safexp.stops import Driven
+from safexp.backups.learned_reset import NEARBY, NEGLIGIBLE, LearnedReset, near_in_time
+from safexp.backups.stops import Driven
+from safexp.core.costs import Step
+from safexp.core.files import CheckpointError
 from test_learned_reset import Narrow
 
 N = 2

@@ -9,7 +9,7 @@ from stable_baselines3 import PPO
 
 from conftest import Line, line_cost
 from safexp import MASE, AllOf, Budget, Each, Instantaneous, Known, Shield, ShieldedPolicy
-from safexp.asking import LEVEL_TOLERANCE, as_levels, ask, check_levels
+from safexp.shield.bounds import LEVEL_TOLERANCE, as_levels, ask, check_levels
 
 BOX = spaces.Box(-1.0, 1.0, (1,), np.float32)
 

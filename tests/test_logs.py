@@ -14,7 +14,7 @@ from stable_baselines3 import PPO
 
 from conftest import Line
 from safexp import MASE, ExactGP, Log, Margin, Shield, read_log
-from safexp.logs import encode_log
+from safexp.shield.logs import encode_log
 
 STATES = spaces.Box(-10.0, 10.0, (2,), np.float64)
 ACTIONS = spaces.Box(-1.0, 1.0, (1,), np.float64)

@@ -14,9 +14,9 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 import safexp
 from conftest import Line, line_cost
-from safexp.checkpoint import CheckpointError
+from safexp.core.files import CheckpointError
+from safexp.envs.guard import NothingSafeError
 from safexp.tasks import planar_robot
-from safexp.wrappers.guard import NothingSafeError
 
 SMALL = {"policy_kwargs": {"net_arch": [8]}}
 ROLLOUT = {"n_steps": 16, "batch_size": 32, **SMALL}

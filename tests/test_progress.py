@@ -7,7 +7,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
 from safexp import MASE, AllOf, Budget, Instantaneous, Known, Margin, Schedule, Unknown
-from safexp.progress import ProgressBar, snapshot, sparkline
+from safexp.mase.progress import ProgressBar, snapshot, sparkline
 from safexp.tasks.planar_robot import PlanarRobotVector
 
 

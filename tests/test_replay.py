@@ -8,9 +8,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line
 from safexp import Budget, Instantaneous, Known, Penalty, Shield, Unknown
-from safexp.replay import RewritingDictReplayBuffer, RewritingReplayBuffer
-from safexp.studies import snapshot
-from safexp.wrappers.guard import Guard
+from safexp.envs.guard import Guard
+from safexp.mase.replay import RewritingDictReplayBuffer, RewritingReplayBuffer
+from safexp.runs import snapshot
 
 
 def beyond(limit, width):
@@ -145,7 +145,7 @@ def test_a_snapshot_of_a_young_buffer_is_small():
 
 def test_all_stops_are_rewritten_however_many_there_are(monkeypatch):
     guard, buffer = filled(beyond(1.0, 0.5), steps=40)
-    monkeypatch.setattr("safexp.replay.CHUNK", 3)
+    monkeypatch.setattr("safexp.mase.replay.CHUNK", 3)
     stopped = buffer.history.stopped
     assert stopped.sum() > 6
     guard.shield.quantifier = beyond(1.0, 0.125)

@@ -9,8 +9,8 @@ import pytest
 from gymnasium import spaces
 
 from safexp import Each, ExactGP, Known, Log, Shield, Unknown
-from safexp.candidates import candidate_actions
 from safexp.quantifiers import Quantifier
+from safexp.shield.candidates import candidate_actions
 
 STATES = spaces.Box(-1.0, 1.0, (2,), np.float64)
 SQUARE = spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -315,7 +315,7 @@ def test_a_bound_that_misses_its_level_by_rounding_means_that_level():
 
 
 def test_a_loaded_shield_reads_the_parts_of_an_observation_in_the_same_order(tmp_path):
-    from safexp import checkpoint
+    from safexp.core import files
 
     box = spaces.Box(-1.0, 1.0, (1,), np.float64)
     shield = Shield(ExactGP(0.5), spaces.Dict([("z", box), ("a", box)]), SQUARE)
@@ -323,7 +323,7 @@ def test_a_loaded_shield_reads_the_parts_of_an_observation_in_the_same_order(tmp
     states = {"z": rng.uniform(-1, 1, (50, 1)), "a": rng.uniform(-1, 1, (50, 1))}
     shield.fit(Log(states, np.zeros((50, 2)), (states["z"][:, 0] > 0).astype(float)))
     document, arrays = shield.describe()
-    checkpoint.write(tmp_path / "s", {"shield": document}, arrays)
+    files.write(tmp_path / "s", {"shield": document}, arrays)
     state = {"z": np.array([0.5]), "a": np.array([-0.5])}
     loaded = Shield.load(tmp_path / "s").filter(state, np.zeros(2), 0.9)
     assert loaded.upper_bound == shield.filter(state, np.zeros(2), 0.9).upper_bound

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from safexp.signals import SINGLE, Step, as_batch, batch_size, indicator, read_cost, refuse, take
+from safexp.core.arrays import as_batch, batch_size, take
+from safexp.core.costs import SINGLE, Step, indicator, read_cost, refuse
 
 HERE = np.zeros((2, 1))
 

@@ -8,7 +8,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line
 from safexp import AllOf, Budget
-from safexp.stops import Fallback, Reset, short_of
+from safexp.backups.stops import Fallback, Reset, short_of
 
 HERE = np.zeros((3, 1))
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import MASE, TRPO, AllOf, Budget, Instantaneous, Penalty, Shield, Unknown
-from safexp.stops import Fallback, Reset
-from safexp.wrappers.guard import Guard
+from safexp.backups.stops import Fallback, Reset
+from safexp.envs.guard import Guard
 
 
 class Pit(gym.Env):

@@ -14,12 +14,12 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from safexp.cli import main
-from safexp.studies import folder as run_folder
-from safexp.studies import resume
-from safexp.studies.config import RunConfig
-from safexp.studies.run import run
-from safexp.studies.sweep import sweep
-from safexp.trackers import Service, Tracker
+from safexp.runs import folder as run_folder
+from safexp.runs import resume
+from safexp.runs.config import RunConfig
+from safexp.runs.run import run
+from safexp.runs.sweep import sweep
+from safexp.runs.trackers import Service, Tracker
 
 TINY: dict[str, Any] = {"num_envs": 2, "steps": 256, "learner": "TRPO", "learner_options": {"n_steps": 64}}
 
@@ -77,7 +77,7 @@ def test_a_tracker_that_fails_is_heard_of_once_and_the_run_goes_on(
 
 def test_a_tracker_hears_of_a_run_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes = Notes()
-    monkeypatch.setattr("safexp.mase.MASE.end_epoch", lambda self: 1 / 0)
+    monkeypatch.setattr("safexp.mase.mase.MASE.end_epoch", lambda self: 1 / 0)
     with pytest.raises(run_folder.RunFailedError):
         run(RunConfig(**TINY, out=tmp_path / "a"), track=lambda name, settings: notes)
     assert notes.ends == [False]
@@ -140,7 +140,7 @@ def test_tensorboard_shows_every_epoch_of_a_resumed_run_once(tmp_path: Path, mon
             raise OSError("no space left")
 
     monkeypatch.setattr(run_folder, "append_metrics", fail_once)
-    monkeypatch.setattr("safexp.studies.resume.SHARE", 1e-9)  # one checkpoint, after the first epoch
+    monkeypatch.setattr("safexp.runs.resume.SHARE", 1e-9)  # one checkpoint, after the first epoch
     with pytest.raises(run_folder.RunFailedError):
         run(config)
     run(config, resume=True)

@@ -10,7 +10,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
 
 from conftest import Line
-from safexp.vector import as_vec_env, gives, info_column, reset_some
+from safexp.envs.vector import as_vec_env, gives, info_column, reset_some
 
 MODES = [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED]
 

@@ -10,7 +10,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from stable_baselines3.common.vec_env import DummyVecEnv, VecCheckNan
 
 from conftest import Line
-from safexp.vector import BatchedVecEnv, NoEnvironments, as_vec_env, copied, gives, info_column, put, reset_some
+from safexp.core.no_environments import NoEnvironments
+from safexp.envs.vector import BatchedVecEnv, as_vec_env, copied, gives, info_column, put, reset_some
 
 MODES = [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP]
 

@@ -12,8 +12,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line
 from safexp import MASE, ExactGP, Instantaneous, Penalty, Shield, ShieldedPolicy, Unknown
-from safexp.vouched import Vouched
-from safexp.wrappers.guard import Guard
+from safexp.envs.guard import Guard
+from safexp.shield.vouched import Vouched
 
 LIMIT = 0.3
 
@@ -167,7 +167,7 @@ def test_nearness_is_in_units_of_the_spread_of_each_axis():
 
 
 def test_outcomes_are_kept_as_they_were_and_the_latest_of_them(monkeypatch):
-    monkeypatch.setattr("safexp.vouched.KEPT", 2)
+    monkeypatch.setattr("safexp.shield.vouched.KEPT", 2)
     one = vouched()
     state = np.array([[0.0]])
     one.note(state, np.array([1.0]), np.array([0.5]))

@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from safexp import tasks
+from safexp.backups.penalty import Penalty
+from safexp.backups.stops import Fallback, Reset, Stop
 from safexp.constraints import (
     AllOf,
     Budget,
@@ -13,9 +15,6 @@ from safexp.constraints import (
     Schedule,
     StateVisits,
 )
-from safexp.deployment import ShieldedPolicy
-from safexp.logs import Log, read_log
-from safexp.penalty import Penalty
 from safexp.quantifiers import (
     GLM,
     Calibrated,
@@ -30,15 +29,16 @@ from safexp.quantifiers import (
     SparseGP,
     Unknown,
 )
-from safexp.shield import Shield
-from safexp.stops import Fallback, Reset, Stop
+from safexp.shield.logs import Log, read_log
+from safexp.shield.policy import ShieldedPolicy
+from safexp.shield.shield import Shield
 
 if TYPE_CHECKING:
-    from safexp.learned_reset import LearnedReset
+    from safexp.backups.learned_reset import LearnedReset
     from safexp.learners.cpo import CPO
     from safexp.learners.lagrangian import TRPOLagrangian
     from safexp.learners.trpo import TRPO
-    from safexp.mase import MASE
+    from safexp.mase.mase import MASE
 
 tasks.register()
 
@@ -84,11 +84,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import what needs torch only when it is asked for: a deployed shield does not."""
     if name == "MASE":
-        from safexp.mase import MASE
+        from safexp.mase.mase import MASE
 
         return MASE
     if name == "LearnedReset":
-        from safexp.learned_reset import LearnedReset
+        from safexp.backups.learned_reset import LearnedReset
 
         return LearnedReset
     if name in ("CPO", "TRPO", "TRPOLagrangian"):

@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from safexp.endings import ending_on_sigterm, exit_code
-from safexp.studies.config import Options, RunConfig
-from safexp.studies.folder import Run, RunFailedError, RunFolderError, folders_of, read
+from safexp.runs.config import Options, RunConfig
+from safexp.runs.folder import Run, RunFailedError, RunFolderError, folders_of, read
+from safexp.runs.interrupts import ending_on_sigterm, exit_code
 
 if TYPE_CHECKING:
-    from safexp.trackers import Service
+    from safexp.runs.trackers import Service
 
 # Everything that needs torch, plotly or scipy is imported by the command that uses it: help must appear at once.
 
 
 MaybeInt = Annotated[int | None, tyro.conf.arg(metavar="INT")]
-MaybeFloat = Annotated[float | None, tyro.conf.arg(metavar="FLOAT")]
 TrackerName = Annotated[Literal["wandb", "mlflow"] | None, tyro.conf.arg(metavar="{wandb,mlflow}")]
 
 
@@ -45,7 +44,7 @@ def train(
         track_options: arguments of `wandb.init`, or of MLflow `tracking_uri`, `experiment` and `run_name`.
     """
     look_here()
-    from safexp.studies.run import run
+    from safexp.runs.run import run
 
     try:
         folder = run(config, progress_bar=True, resume=resume, track=tracker(track, track_options))
@@ -82,7 +81,7 @@ def sweep(
     from safexp.report.html import write_report
     from safexp.report.terminal import print_summary
     from safexp.report.watch import watched_sweep
-    from safexp.studies.variations import variations
+    from safexp.runs.variations import variations
 
     out = config.out or Path("runs/sweep")
     configs = variations(config, vary, seeds, out)
@@ -125,7 +124,7 @@ def play(
     look_here()
     from safexp.report.terminal import print_rows
     from safexp.report.video import film, writer_for
-    from safexp.studies.play import Player
+    from safexp.runs.play import Player
 
     write = None if video is None else writer_for(video)
     player = Player.load(run, shield, filmed=video is not None)
@@ -168,7 +167,7 @@ def tasks(
         return 0
     if not files:
         raise ValueError("nothing to verify: give one or more recordings, such as tests/data/static_point.npz.")
-    from safexp.tasks.recordings import verify
+    from safexp.tasks.navigation.recordings import verify
 
     found = [verify(file) for file in files]
     print_rows([{"file": str(file), **one.row()} for file, one in zip(files, found, strict=True)], json)
@@ -176,47 +175,36 @@ def tasks(
 
 
 def bench(
-    what: Annotated[
-        Literal["tasks", "learners", "quantifiers", "coverage", "shield", "faults", "soak"], tyro.conf.Positional
-    ],
+    what: Annotated[Literal["tasks", "learners", "quantifiers", "coverage", "shield"], tyro.conf.Positional],
     /,
     decisions: MaybeInt = None,
-    inputs: MaybeInt = None,
-    kill: MaybeInt = None,
-    minutes: MaybeFloat = None,
+    peer: Annotated[Path | None, tyro.conf.arg(metavar="PYTHON")] = None,
     json: bool = False,
 ) -> int:
-    """Measure speed as ratios within one run, or what faults do; exit code 1 where one of these comes out wrong.
+    """Measure speed as ratios within one run, or how often quantifiers are right.
 
     Args:
-        what: `tasks`: steps per second of the Goal tasks beside the bare physics of the same model; `learners`: TRPO's
+        what: `tasks`: steps per second of the navigation tasks beside the bare physics of the model; `learners`: TRPO's
             policy step beside sb3-contrib's, the critics' schedules, and steps per second of whole training;
             `quantifiers`: microseconds of an answer, beside gpytorch's, of a refit, and of a shield's decision;
             `coverage`: how often they miss on fresh episodes, as they are and calibrated;
-            `shield`: the latency of a deployed shield and its memory, in absolute numbers; `faults`: files damaged
-            and runs killed; `soak`: training on and on while everything around it fails.
+            `shield`: the latency of a deployed shield and its memory, in absolute numbers.
         decisions: how many decisions of the shield are measured, a million if not given.
-        inputs: of `faults`: how many damaged files of every kind are read, 10,000 if not given.
-        kill: of `faults`: how often training is killed, 200 times if not given.
-        minutes: of `soak`: how long it takes, 10 if not given.
+        peer: of `tasks`: a Python interpreter that has Safety-Gymnasium, whose tasks are then stepped in the same run.
         json: print JSON instead of a table.
     """
     from safexp.report.terminal import print_rows
 
-    given = {
-        name: value
-        for name, value in [("decisions", decisions), ("inputs", inputs), ("kill", kill), ("minutes", minutes)]
-        if value is not None
-    }
+    given = {name: value for name, value in {"decisions": decisions, "peer": peer}.items() if value is not None}
     for name, value in given.items():
-        if what != (belongs := {"decisions": "shield", "minutes": "soak"}.get(name, "faults")):
+        if what != (belongs := {"decisions": "shield", "peer": "tasks"}[name]):
             raise ValueError(f"--{name} {value} is for `safexp bench {belongs}`: leave it out.")
     try:
         rows = import_module(f"safexp.bench.{what}").measure(**given)
     except ModuleNotFoundError as error:
         raise ValueError(f"this measurement needs {error.name}: pip install {error.name}.") from error
     print_rows(rows, json)
-    return 1 if any(row.get("wrong") for row in rows) else 0
+    return 0
 
 
 def report(
@@ -293,7 +281,7 @@ def audit(
         json: print JSON instead of text.
     """
     look_here()
-    from safexp import audit as auditing
+    from safexp.audit import audit as auditing
     from safexp.report.audit import free_page, print_audit, print_replay, write_audit
 
     if replay is not None:
@@ -313,7 +301,7 @@ def tracker(name: TrackerName, options: Options) -> Service | None:
     """The service that is named, if one is."""
     if name is None and options:
         raise ValueError(f"track_options={dict(options)} need --track wandb or --track mlflow.")
-    from safexp.trackers import Service
+    from safexp.runs.trackers import Service
 
     return None if name is None else Service(name, dict(options))
 
@@ -344,12 +332,14 @@ def reproduce() -> int:
 
 def reproductions() -> dict[str, Callable[..., int]]:
     """What `safexp reproduce` can do."""
-    from safexp.studies import glm_regret, grid_world_table, instantaneous, paper
+    from safexp.studies import glm_regret, grid_world_table, instantaneous
+    from safexp.studies.safety_gym import command
 
     return {
         "grid-world": grid_world_table.main,
         "glm": glm_regret.main,
-        "safety-gym": paper.main,
+        "safety-gym": command.main,
+        "safety-gym-results": command.results_main,
         "instantaneous": instantaneous.main,
     }
 

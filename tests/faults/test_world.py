@@ -14,18 +14,19 @@ import pytest
 from gymnasium import spaces
 from stable_baselines3 import PPO
 
+from faults import ledger as faulty
+from faults import soak
+from faults.files import CONFIG
 from safexp import MASE, Instantaneous
-from safexp.bench import faulty, soak
-from safexp.bench.fuzz import CONFIG
 from safexp.cli import main
-from safexp.quantifiers import sparse_training
 from safexp.quantifiers.base import Transitions
+from safexp.quantifiers.gp import sparse_training
+from safexp.quantifiers.gp.sparse import SparseGP
 from safexp.quantifiers.known import Known
-from safexp.quantifiers.sparse_gp import SparseGP
-from safexp.studies import folder as run_folder
-from safexp.studies import resume
-from safexp.studies.config import RunConfig
-from safexp.studies.run import run
+from safexp.runs import folder as run_folder
+from safexp.runs import resume
+from safexp.runs.config import RunConfig
+from safexp.runs.run import run
 
 OPTIONS = {"n_steps": 32, "batch_size": 64, "n_epochs": 1, "policy_kwargs": {"net_arch": [8]}}
 
@@ -141,7 +142,7 @@ def test_a_full_disk_ends_in_one_line_and_the_run_goes_on_later(config, tmp_path
         if len(written) > 3:
             for name in ("write_text", "write_bytes"):
                 patched.setattr(f"pathlib.Path.{name}", full)
-            patched.setattr("safexp.checkpoint.write_bytes", full)
+            patched.setattr("safexp.core.files.write_bytes", full)
             full(path, text)
         usual(path, text)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from safexp.finite.glm_mase import GLMMASE, GLMMASESettings
-from safexp.finite.linear_mdp import LinearCMDP
+from safexp.studies.finite.glm_mase import GLMMASE, GLMMASESettings
+from safexp.studies.finite.linear_mdp import LinearCMDP
 
 POOR, TEACHER, BEST = range(3)
 

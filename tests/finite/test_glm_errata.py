@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from safexp.finite.glm_mase import GLMMASE, GLMMASESettings, theorem_level
-from safexp.finite.linear_mdp import STOP, LinearCMDP, random_linear_cmdp
 from safexp.quantifiers.glm import GLM, quasi_likelihood
 from safexp.quantifiers.links import IDENTITY
+from safexp.studies.finite.glm_mase import GLMMASE, GLMMASESettings, theorem_level
+from safexp.studies.finite.linear_mdp import STOP, LinearCMDP, random_linear_cmdp
 
 
 def chain(thresholds: list[float], *, cost: float = 0.8) -> LinearCMDP:

@@ -5,9 +5,9 @@ import time
 import numpy as np
 import pytest
 
-from safexp.finite.glm_mase import GLMMASE, GLMMASESettings, ball_least_squares, theorem_level
-from safexp.finite.linear_mdp import STOP, random_linear_cmdp
 from safexp.quantifiers.links import LOGISTIC
+from safexp.studies.finite.glm_mase import GLMMASE, GLMMASESettings, ball_least_squares, theorem_level
+from safexp.studies.finite.linear_mdp import STOP, random_linear_cmdp
 
 
 @pytest.mark.parametrize("forced", [False, True])

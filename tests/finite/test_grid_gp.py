@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safexp.finite.grid_gp import GridGP
-from safexp.finite.grid_world import LEFT, RIGHT, GridWorld
+from safexp.studies.finite.grid_gp import GridGP
+from safexp.tasks.grid_world import LEFT, RIGHT, GridWorld
 
 
 @settings(max_examples=30, deadline=None)

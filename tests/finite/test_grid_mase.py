@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from safexp.finite.grid_mase import grid_mase
-from safexp.finite.grid_world import GridWorld, random_world, rising_thresholds, violations
-from safexp.finite.sno_mdp import sno_mdp
+from safexp.studies.finite.grid_mase import grid_mase
+from safexp.studies.finite.sno_mdp import sno_mdp
+from safexp.tasks.grid_world import GridWorld, random_world, rising_thresholds, violations
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, shortest_path
 
-from safexp.finite.grid_planning import evaluate_policy, policy_iteration, returnable, shortest_route
-from safexp.finite.grid_world import GridWorld
+from safexp.studies.finite.grid_planning import evaluate_policy, policy_iteration, returnable, shortest_route
+from safexp.tasks.grid_world import GridWorld
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safexp.finite.grid_world import (
+from safexp.tasks.grid_world import (
     DOWN,
     LEFT,
     RIGHT,

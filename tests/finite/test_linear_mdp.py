@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safexp.finite.linear_mdp import STOP, LinearCMDP, random_linear_cmdp
 from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
+from safexp.studies.finite.linear_mdp import STOP, LinearCMDP, random_linear_cmdp
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from safexp.finite.grid_explorer import Belief, Explorer, PlannerSettings
-from safexp.finite.grid_planning import returnable
-from safexp.finite.grid_world import STAY, GridWorld, random_world, rising_thresholds, violations
-from safexp.finite.sno_mdp import sno_mdp
+from safexp.studies.finite.grid_explorer import Belief, Explorer, PlannerSettings
+from safexp.studies.finite.grid_planning import returnable
+from safexp.studies.finite.sno_mdp import sno_mdp
+from safexp.tasks.grid_world import STAY, GridWorld, random_world, rising_thresholds, violations
 
 DATA = Path(__file__).parents[1] / "data"
 

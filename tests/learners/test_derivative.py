@@ -8,8 +8,8 @@ import torch as th
 from torch import nn
 
 from safexp.learners import TRPO
-from safexp.learners.derivative import Derivative, LayeredDerivative, differentiate
-from safexp.learners.families import Categorical, Gaussian
+from safexp.learners.distributions import Categorical, Gaussian
+from safexp.learners.jacobian import Derivative, LayeredDerivative, differentiate
 from safexp.learners.trust_region import fisher_product
 
 

@@ -12,10 +12,10 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecMonitor
 
 from safexp import CPO, MASE, TRPO, Budget, TRPOLagrangian, Unknown
-from safexp.baseline import Baseline
-from safexp.vector import as_vec_env
-from safexp.wrappers.early_termination import EarlyTermination
-from safexp.wrappers.saute import Saute
+from safexp.envs.early_termination import EarlyTermination
+from safexp.envs.saute import Saute
+from safexp.envs.vector import as_vec_env
+from safexp.mase.baseline import Baseline
 
 STEPS = 5
 

@@ -12,8 +12,8 @@ from torch import nn
 from torch.distributions import Categorical as TorchCategorical
 from torch.distributions import Independent, Normal, kl_divergence
 
-from safexp.learners.derivative import differentiate
-from safexp.learners.families import Categorical, Gaussian
+from safexp.learners.distributions import Categorical, Gaussian
+from safexp.learners.jacobian import differentiate
 from safexp.learners.trust_region import (
     Case,
     conjugate_gradient,

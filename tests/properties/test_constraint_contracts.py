@@ -11,8 +11,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from conftest import Line
 from safexp import AllOf, Budget, Instantaneous, JointChance, Margin, Penalty, Schedule, Shield, StateVisits, Unknown
 from safexp.constraints import TOLERANCE
-from safexp.signals import Step
-from safexp.wrappers.guard import Guard
+from safexp.core.costs import Step
+from safexp.envs.guard import Guard
 
 HERE = np.zeros((3, 1))
 
@@ -228,7 +228,7 @@ def test_settings_that_limit_nothing_are_refused(make):
 @pytest.mark.parametrize("limits", [lambda steps: np.full(len(steps), np.nan), lambda steps: 0.5])
 def test_a_schedule_function_must_give_a_limit_for_each_step(limits):
     with pytest.raises(ValueError, match="one finite limit for each of the steps"):
-        Schedule(limits).threshold(np.zeros((2, 1)))
+        Schedule(limits).start(np.zeros((2, 1)))
 
 
 @pytest.mark.parametrize("constraint", [Budget(0.3), Instantaneous(0.3), Schedule([0.3])])

@@ -11,9 +11,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line, line_cost
 from safexp import Budget, Instantaneous, Known, Penalty, Schedule, Shield, Unknown
-from safexp.stops import Fallback, Reset
-from safexp.vector import as_vec_env
-from safexp.wrappers.guard import Guard
+from safexp.backups.stops import Fallback, Reset
+from safexp.envs.guard import Guard
+from safexp.envs.vector import as_vec_env
 
 HORIZONS = (4, 7, 3)
 N = len(HORIZONS)

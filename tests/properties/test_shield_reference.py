@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safexp import Each, ExactGP, Known, Log, Shield, Unknown
-from safexp.candidates import candidate_actions
-from safexp.checkpoint import CheckpointError
+from safexp.core.files import CheckpointError
+from safexp.shield.candidates import candidate_actions
 
 STATES = spaces.Box(-1.0, 1.0, (2,), np.float64)
 WIDE = spaces.Box(np.array([-1.0, 0.0], np.float32), np.array([1.0, 8.0], np.float32))

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safexp import AllOf, Budget, Each, Instantaneous, Known, Penalty, Shield, Unknown
+from safexp.envs.guard import Guard
+from safexp.envs.vector import as_vec_env
 from safexp.tasks.planar_robot import PlanarRobotVector
-from safexp.vector import as_vec_env
-from safexp.wrappers.guard import Guard
 
 STATES = spaces.Box(-1.0, 1.0, (2,), np.float64)
 SQUARE = spaces.Box(-1.0, 1.0, (2,), np.float32)

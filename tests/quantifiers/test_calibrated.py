@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from safexp import Calibrated, Each, ExactGP, Known, Log, Shield, SparseGP, Unknown, checkpoint
+from safexp import Calibrated, Each, ExactGP, Known, Log, Shield, SparseGP, Unknown
+from safexp.core import files
 from safexp.quantifiers import Transitions
 from safexp.quantifiers.calibrated import episode_maxima, excess_in_widths, least_scale
 
@@ -188,7 +189,7 @@ def test_a_file_holds_all_of_it(tmp_path):
     shield.fit(log)
     shield.quantifier.update(data_of([0.9] * 5, np.arange(5)))
     document, arrays = shield.describe()
-    checkpoint.write(tmp_path / "file", {"shield": document}, arrays)
+    files.write(tmp_path / "file", {"shield": document}, arrays)
     loaded = Shield.load(tmp_path / "file").quantifier
     assert isinstance(loaded, Calibrated)
     assert isinstance(loaded.quantifier, ExactGP)

@@ -10,10 +10,11 @@ from gpytorch.mlls import DeepApproximateMLL, VariationalELBO
 
 from safexp import DeepGP
 from safexp.bench.references import DeepReference
-from safexp.quantifiers import Transitions, deep_model, deep_training
-from safexp.quantifiers.deep_model import JITTERS, DeepModel, LayerModel, draws
-from safexp.quantifiers.deep_training import Hidden, bound
-from safexp.quantifiers.variational import Layer
+from safexp.quantifiers import Transitions
+from safexp.quantifiers.gp import deep_model, deep_training
+from safexp.quantifiers.gp.deep_model import JITTERS, DeepModel, LayerModel, draws
+from safexp.quantifiers.gp.deep_training import Hidden, bound
+from safexp.quantifiers.gp.variational import Layer
 
 SMALL = {"widths": (3, 3), "num_inducing": 16, "capacity": 200, "first_steps": 60, "steps": 20, "batch_size": 32}
 
@@ -141,7 +142,7 @@ def test_a_refit_that_fails_keeps_the_old_model_and_says_so(caplog, monkeypatch)
     queries = np.zeros((1, 2)), np.zeros((1, 1, 2))
     before = gp.predict_target(*queries)
     singular = th.full((1, 3, 3), float("nan"))
-    monkeypatch.setattr("safexp.quantifiers.deep_training.covariance", lambda *_: singular)
+    monkeypatch.setattr("safexp.quantifiers.gp.deep_training.covariance", lambda *_: singular)
     gp.update(circle(50, seed=5))
     np.testing.assert_array_equal(before, gp.predict_target(*queries))
     assert "DeepGP could not be refitted and keeps the model that it had: LinAlgError" in caplog.text

@@ -9,7 +9,7 @@ import pytest
 
 from safexp import ExactGP
 from safexp.quantifiers import Transitions
-from safexp.quantifiers.kernels import covariance
+from safexp.quantifiers.gp.kernels import covariance
 
 KERNELS = ["rbf", "matern12", "matern32", "matern52"]
 
@@ -209,7 +209,7 @@ def test_many_points_at_once_and_in_parts_give_the_same_model(monkeypatch):
     data = data_of(90)
     whole = ExactGP(0.3, novelty=0.05)
     whole.fit(data)
-    monkeypatch.setattr("safexp.quantifiers.exact_gp.CHUNK", 7)
+    monkeypatch.setattr("safexp.quantifiers.gp.exact.CHUNK", 7)
     chunks, parts = ExactGP(0.3, novelty=0.05), ExactGP(0.3, novelty=0.05)
     chunks.fit(data)
     for start in range(0, 90, 30):

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from safexp import DeepGP, FeatureRegression, Log, Shield, SparseGP, checkpoint
-from safexp.logs import encode_log
+from safexp import DeepGP, FeatureRegression, Log, Shield, SparseGP
+from safexp.core import files
+from safexp.shield.logs import encode_log
 
 LEARNED = {
     "sparse": SparseGP("margin", num_inducing=8, capacity=40, first_steps=5),
@@ -32,7 +33,7 @@ def test_a_file_gives_back_the_same_shield(name, tmp_path):
     shield = Shield(LEARNED[name], spaces.Box(-9, 9, (3,), np.float64), spaces.Box(-1, 1, (1,), np.float64))
     shield.fit(log(0))
     document, arrays = shield.describe()
-    checkpoint.write(tmp_path / "shield", {"shield": document}, arrays)
+    files.write(tmp_path / "shield", {"shield": document}, arrays)
     loaded = Shield.load(tmp_path / "shield")
     queries = np.linspace(-1, 1, 6).reshape(2, 3), np.linspace(-1, 1, 8).reshape(2, 4, 1)
     for _ in range(2):

@@ -10,8 +10,9 @@ from stable_baselines3 import PPO
 
 import safexp
 from conftest import Line
-from safexp import MASE, Budget, Calibrated, Each, Unknown, checkpoint
-from safexp.checkpoint import CheckpointError
+from safexp import MASE, Budget, Calibrated, Each, Unknown
+from safexp.core import files
+from safexp.core.files import CheckpointError
 
 OPTIONS = {"n_steps": 16, "batch_size": 16, "policy_kwargs": {"net_arch": [4]}}
 
@@ -128,7 +129,7 @@ def test_a_file_that_a_users_quantifier_refuses_names_its_class(tmp_path):
 
 def test_arrays_go_through_a_file_unchanged():
     given = {"a": np.array(3), "b": np.zeros((0, 2)), "c": np.arange(6.0).reshape(2, 3).T}
-    found = checkpoint.through_file(given)
+    found = files.through_file(given)
     for name, part in given.items():
         assert (found[name].shape, found[name].dtype, found[name].flags.writeable) == (part.shape, part.dtype, True)
         np.testing.assert_array_equal(found[name], part)

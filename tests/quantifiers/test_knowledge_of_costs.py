@@ -8,7 +8,8 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safexp import Calibrated, ExactGP, FromMargin, Known, Log, Projected, Shield, Unknown, checkpoint
+from safexp import Calibrated, ExactGP, FromMargin, Known, Log, Projected, Shield, Unknown
+from safexp.core import files
 from safexp.quantifiers import Transitions
 
 STATES = spaces.Box(-1.0, 1.0, (3,), np.float64)
@@ -96,7 +97,7 @@ def test_a_file_holds_a_quantifier_in_a_quantifier(tmp_path):
     shield = Shield(Projected(FromMargin(Calibrated(ExactGP(0.5, capacity=60)), 0.1), np.eye(2, 3)), STATES, ACTIONS)
     shield.fit(log)
     document, arrays = shield.describe()
-    checkpoint.write(tmp_path / "file", {"shield": document}, arrays)
+    files.write(tmp_path / "file", {"shield": document}, arrays)
     loaded = Shield.load(tmp_path / "file").quantifier
     asked = rng.uniform(-1, 1, (5, 3)), rng.uniform(-1, 1, (5, 2, 1))
     np.testing.assert_array_equal(loaded.predict(*asked), shield.quantifier.predict(*asked))

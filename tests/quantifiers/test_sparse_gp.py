@@ -10,9 +10,10 @@ from gymnasium import spaces
 
 from safexp import Log, Shield, SparseGP
 from safexp.bench.references import SparseReference
-from safexp.quantifiers import Transitions, variational
-from safexp.quantifiers.sparse_training import slopes, train
-from safexp.quantifiers.variational import Layer
+from safexp.quantifiers import Transitions
+from safexp.quantifiers.gp import variational
+from safexp.quantifiers.gp.sparse_training import slopes, train
+from safexp.quantifiers.gp.variational import Layer
 
 SMALL = {"num_inducing": 16, "capacity": 200, "first_steps": 40, "steps": 10, "batch_size": 64}
 
@@ -110,7 +111,7 @@ def test_the_closed_form_is_the_best_posterior_and_its_noise_the_best_noise():
 
 
 def test_a_warm_start_begins_with_the_same_function_in_other_standards(learned):
-    from safexp.quantifiers.sparse_training import _continued
+    from safexp.quantifiers.gp.sparse_training import _continued
 
     model, x = learned.model, circle(20, seed=3)
     pairs = np.concatenate([x.states, x.actions], axis=1)
@@ -203,7 +204,7 @@ def test_a_refit_that_fails_keeps_the_old_model_and_says_so(learned, caplog, mon
     gp = learned.with_delta(0.01)
     queries = np.zeros((1, 2)), np.zeros((1, 1, 2))
     before = gp.predict_target(*queries)
-    monkeypatch.setattr("safexp.quantifiers.sparse_training.best_posterior", lambda *_: 1 / 0)
+    monkeypatch.setattr("safexp.quantifiers.gp.sparse_training.best_posterior", lambda *_: 1 / 0)
     gp.update(circle(50, seed=5))
     np.testing.assert_array_equal(before, gp.predict_target(*queries))
     assert "SparseGP could not be refitted and keeps the model that it had: ZeroDivisionError" in caplog.text

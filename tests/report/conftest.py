@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from safexp.episodes import Episode
-from safexp.studies import folder as run_folder
-from safexp.studies.config import RunConfig
-from safexp.studies.folder import Run
-from safexp.studies.trajectories import Trajectories
+from safexp.records.episodes import Episode
+from safexp.runs import folder as run_folder
+from safexp.runs.config import RunConfig
+from safexp.runs.folder import Run
+from safexp.runs.trajectories import Trajectories
 
 MakeRun = Callable[..., Run]
 

@@ -2,10 +2,10 @@ import re
 
 import pytest
 
-from safexp.episodes import Episode
-from safexp.findings import Audit, Judged, Latency, risk_of
+from safexp.audit.results import Audit, Judged, Latency, risk_of
+from safexp.records.episodes import Episode
+from safexp.records.statistics import upper_bound
 from safexp.report.audit import enough_episodes, render, standing, verdict
-from safexp.studies.stats import upper_bound
 
 
 def audited(violations: int, episodes: int, max_risk: float) -> Audit:

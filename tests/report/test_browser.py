@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from safexp.report.html import write_report
-from safexp.studies.folder import Run
-from safexp.studies.trajectories import Trajectories, Trajectory
+from safexp.runs.folder import Run
+from safexp.runs.trajectories import Trajectories, Trajectory
 from safexp.tasks.scene import Floor
 
 from . import browser

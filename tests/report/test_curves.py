@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from safexp.records.statistics import interquartile_interval
 from safexp.report.curves import (
     COST,
     MAX_COST,
@@ -19,7 +20,6 @@ from safexp.report.curves import (
     spread,
 )
 from safexp.report.groups import group_runs
-from safexp.studies.stats import interquartile_interval
 
 from .conftest import MakeRun
 

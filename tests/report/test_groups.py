@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safexp.report.groups import group_runs, names
-from safexp.studies.config import RunConfig
+from safexp.runs.config import RunConfig
 
 from .conftest import MakeRun
 

@@ -1,7 +1,7 @@
 import pytest
 
-from safexp.report.limited import Limited, limited
-from safexp.studies.config import RunConfig
+from safexp.report.limits import Limited, limited
+from safexp.runs.config import RunConfig
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import numpy as np
 
 from safexp.report.html import render
 from safexp.report.maps import PANELS, maps
-from safexp.studies.trajectories import Ending, Trajectories, Trajectory
+from safexp.runs.trajectories import Ending, Trajectories, Trajectory
 from safexp.tasks.scene import Floor
 
 from .conftest import MakeRun

@@ -10,7 +10,7 @@ from safexp.report.coverage import coverage_charts
 from safexp.report.curves import CURVES, RETURN, STOPS, spread
 from safexp.report.groups import group_runs
 from safexp.report.plots import LEGEND_LINE, Chart, charts, draw, styles
-from safexp.studies.folder import Run
+from safexp.runs.folder import Run
 
 from .conftest import MakeRun
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from safexp.records.statistics import exact_interval
 from safexp.report.groups import group_runs
 from safexp.report.summary import (
     interval_text,
@@ -15,8 +16,7 @@ from safexp.report.summary import (
     summarise,
     summarise_group,
 )
-from safexp.studies.folder import Run
-from safexp.studies.stats import exact_interval
+from safexp.runs.folder import Run
 
 from .conftest import MakeRun
 

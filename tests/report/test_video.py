@@ -9,12 +9,12 @@ from PIL import Image
 
 from safexp import Budget, Instantaneous, Margin
 from safexp.cli import main
-from safexp.episodes import Episode
+from safexp.records.episodes import Episode
 from safexp.report.gauge import gauge
 from safexp.report.video import ALARM, PANEL, SAFE, SIZE, UNSAFE, film, picture_of, status, writer_for
-from safexp.studies.config import RunConfig
-from safexp.studies.play import CELLS, Choices, Moment
-from safexp.studies.run import run
+from safexp.runs.config import RunConfig
+from safexp.runs.play import CELLS, Choices, Moment
+from safexp.runs.run import run
 from safexp.tasks.planar_robot import scene
 
 ENDED = Episode(0, 9, 9, 1.0, 1.0, 2.0, 1.0, violated=False, stopped=False, interventions=0)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from safexp import checkpoint
-from safexp.studies import folder as run_folder
-from safexp.studies.resume import Checkpoints
+from safexp.core import files
+from safexp.runs import folder as run_folder
+from safexp.runs.resume import Checkpoints
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def reproducible():
 
     def contents(folder: Path):
         names = [run_folder.EPISODES, run_folder.METRICS, run_folder.TRAJECTORIES]
-        document, arrays = checkpoint.read(folder / run_folder.AGENT)
+        document, arrays = files.read(folder / run_folder.AGENT)
         return (
             {name: (folder / name).read_bytes() for name in names if (folder / name).exists()},
             document,

@@ -22,13 +22,13 @@ from safexp import (
     TRPOLagrangian,
     Unknown,
 )
-from safexp.studies.build import build, make_quantifier, make_seed_data
-from safexp.studies.config import RunConfig
+from safexp.envs.early_termination import EarlyTermination
+from safexp.envs.recording import Recorded
+from safexp.envs.saute import Saute
+from safexp.runs.build import build, make_quantifier, make_seed_data
+from safexp.runs.config import RunConfig
 from safexp.tasks.knowledge import Knowledge, knowledge_of
 from safexp.tasks.planar_robot import cost_of, margin_of
-from safexp.wrappers.early_termination import EarlyTermination
-from safexp.wrappers.recorded import Recorded
-from safexp.wrappers.saute import Saute
 
 SMALL = {"num_envs": 2, "learner_options": {"n_steps": 16, "batch_size": 32}}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from safexp.studies import cluster
-from safexp.studies import folder as run_folder
-from safexp.studies.config import RunConfig
-from safexp.studies.run import run
-from safexp.studies.sweep import Outcome, run_one, sweep
+from safexp.runs import cluster
+from safexp.runs import folder as run_folder
+from safexp.runs.config import RunConfig
+from safexp.runs.run import run
+from safexp.runs.sweep import Outcome, run_one, sweep
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'safexp[ray]'")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from safexp.studies import commit as commits
-from safexp.studies import folder as run_folder
-from safexp.studies.config import RunConfig
-from safexp.studies.run import run
+from safexp.runs import commit as commits
+from safexp.runs import folder as run_folder
+from safexp.runs.config import RunConfig
+from safexp.runs.run import run
 
 SETTINGS = {"num_envs": 4, "learner": "TRPO", "learner_options": {"n_steps": 32}}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from safexp.studies.config import RunConfig
+from safexp.runs.config import RunConfig
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from stable_baselines3.common.utils import FloatSchedule, LinearSchedule
 
-from safexp.studies import folder as run_folder
-from safexp.studies import resume
-from safexp.studies.build import build
-from safexp.studies.config import RunConfig
-from safexp.studies.run import run
+from safexp.runs import folder as run_folder
+from safexp.runs import resume
+from safexp.runs.build import build
+from safexp.runs.config import RunConfig
+from safexp.runs.run import run
 
 POINT = {"task": "safexp/PointGoalStatic-v0", "limit": 2.0, "num_envs": 4, "learner": "TRPO"}
 EPOCHS = {"learner_options": {"n_steps": 8}}

@@ -6,13 +6,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from safexp.checkpoint import CheckpointError
 from safexp.cli import main
-from safexp.studies.config import RunConfig
-from safexp.studies.folder import RunFolderError
-from safexp.studies.load import load
-from safexp.studies.play import CELLS, Player
-from safexp.studies.run import run
+from safexp.core.files import CheckpointError
+from safexp.runs.config import RunConfig
+from safexp.runs.folder import RunFolderError
+from safexp.runs.load import load
+from safexp.runs.play import CELLS, Player
+from safexp.runs.run import run
 from safexp.tasks.planar_robot import PlanarRobot, cost_of
 from safexp.tasks.scene import Scene
 

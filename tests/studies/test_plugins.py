@@ -10,26 +10,26 @@ from typing import Any
 import pytest
 
 from safexp import MASE, SparseGP
-from safexp.baseline import Baseline
 from safexp.cli import main
+from safexp.core.costs import Step
 from safexp.learners import TRPO
-from safexp.signals import Step
-from safexp.studies import folder as run_folder
-from safexp.studies.build import build, make_constraint
-from safexp.studies.config import RunConfig
-from safexp.studies.evaluate import evaluate
-from safexp.studies.paper import SafetyGymStudy
-from safexp.studies.plugins import find
-from safexp.studies.run import run
+from safexp.mase.baseline import Baseline
+from safexp.runs import folder as run_folder
+from safexp.runs.build import build, make_constraint
+from safexp.runs.config import RunConfig
+from safexp.runs.evaluate import evaluate
+from safexp.runs.plugins import find
+from safexp.runs.run import run
+from safexp.studies.safety_gym.study import SafetyGymStudy
 
 MODULE = """
 import numpy as np
 from safexp import SparseGP
-from safexp.baseline import Baseline
+from safexp.mase.baseline import Baseline
 from safexp.learners import TRPO
 from safexp.tasks.planar_robot import hill_height
-from safexp.vector import as_vec_env
-from safexp.wrappers.recorded import Recorded
+from safexp.envs.vector import as_vec_env
+from safexp.envs.recording import Recorded
 
 number = 3
 calls = []

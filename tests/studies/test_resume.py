@@ -10,11 +10,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from safexp.checkpoint import CheckpointError
-from safexp.studies import folder as run_folder
-from safexp.studies import resume
-from safexp.studies.config import RunConfig
-from safexp.studies.run import run
+from safexp.core.files import CheckpointError
+from safexp.runs import folder as run_folder
+from safexp.runs import resume
+from safexp.runs.config import RunConfig
+from safexp.runs.run import run
 
 ROLLOUT = {"learner_options": {"n_steps": 32}}
 POINT = {"task": "safexp/PointGoalStatic-v0", "limit": 2.0, "num_envs": 4, "steps": 512, "learner": "TRPO", **ROLLOUT}

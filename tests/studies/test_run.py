@@ -7,11 +7,11 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from safexp import MASE
-from safexp.baseline import Baseline
-from safexp.checkpoint import CheckpointError
-from safexp.studies import folder as run_folder
-from safexp.studies.config import RunConfig
-from safexp.studies.run import run
+from safexp.core.files import CheckpointError
+from safexp.mase.baseline import Baseline
+from safexp.runs import folder as run_folder
+from safexp.runs.config import RunConfig
+from safexp.runs.run import run
 
 
 def tiny(out: Path, **settings: Any) -> RunConfig:

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from safexp.episodes import Episode
-from safexp.studies import folder as run_folder
-from safexp.studies.config import RunConfig
+from safexp.records.episodes import Episode
+from safexp.runs import folder as run_folder
+from safexp.runs.config import RunConfig
 
 EPISODES = [Episode(i, 10 * i + 10, 10, 1 / 3, -0.5, 2.25, 0.5, i == 1, i == 2, i) for i in range(3)]
 

@@ -15,9 +15,9 @@ import torch as th
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safexp.checkpoint import CheckpointError
-from safexp.episodes import Episode
-from safexp.studies import snapshot
+from safexp.core.files import CheckpointError
+from safexp.records.episodes import Episode
+from safexp.runs import snapshot
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
@@ -173,7 +173,7 @@ def test_what_cannot_be_read_is_named():
 
 
 @pytest.mark.parametrize(
-    "name", ["os:system", "safexp.nowhere:Thing", "safexp.cli:main", "safexp.checkpoint:Path", "builtins:eval"]
+    "name", ["os:system", "safexp.nowhere:Thing", "safexp.cli:main", "safexp.core.files:Path", "builtins:eval"]
 )
 def test_a_file_cannot_name_what_it_likes(name):
     document = {"is": "object", "at": 0, "class": name, "state": {}}

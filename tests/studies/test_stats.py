@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import beta
 
-from safexp.studies.stats import (
+from safexp.records.statistics import (
     anytime_interval,
     exact_interval,
     improvement_interval,
@@ -13,6 +13,7 @@ from safexp.studies.stats import (
     interquartile_mean,
     mean_and_deviation,
     probability_of_improvement,
+    ratio_interval,
     upper_bound,
 )
 
@@ -137,3 +138,21 @@ def test_who_looks_at_every_step_is_misled_by_the_exact_interval_and_not_by_the_
         exact_low, exact_high = beta.ppf(0.025, k, n - k + 1), beta.ppf(0.975, k + 1, n - k)
         misled = ((exact_low > truth) | (exact_high < truth)).any(axis=1)
         assert misled.mean() > 0.1
+
+
+def test_the_one_sided_bound_is_half_of_a_wider_two_sided_interval() -> None:
+    assert upper_bound(3, 100) == pytest.approx(exact_interval(3, 100, confidence=0.9)[1])
+    assert upper_bound(0, 300) == pytest.approx(1 - 0.05 ** (1 / 300))
+    assert upper_bound(5, 5) == 1.0
+
+
+def test_the_interval_of_a_ratio_holds_the_truth_and_knows_a_certain_one() -> None:
+    assert ratio_interval([2.0, 2.0], [4.0, 4.0, 4.0]) == (0.5, 0.5)
+    rng = np.random.default_rng(2)
+    held = []
+    for _ in range(200):
+        low, high = ratio_interval(rng.normal(9.0, 1.0, 30), rng.normal(10.0, 1.0, 30))
+        held.append(low <= 0.9 <= high)
+    assert 0.88 <= np.mean(held) <= 0.99
+    with pytest.raises(ValueError, match="at least 2 scores"):
+        ratio_interval([1.0], [1.0, 2.0])

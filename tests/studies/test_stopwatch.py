@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from safexp.studies import folder as run_folder
-from safexp.studies.config import RunConfig
-from safexp.studies.run import run
-from safexp.studies.stopwatch import Stopwatch
+from safexp.runs import folder as run_folder
+from safexp.runs.config import RunConfig
+from safexp.runs.run import run
+from safexp.runs.stopwatch import Stopwatch
 
 
 class Hand:

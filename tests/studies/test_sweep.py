@@ -13,11 +13,11 @@ import pytest
 from rich.console import Console
 
 from safexp.report.watch import Watch
-from safexp.studies import folder as run_folder
-from safexp.studies.config import RunConfig
-from safexp.studies.evaluate import evaluate
-from safexp.studies.run import run
-from safexp.studies.sweep import Outcome, run_one, sweep
+from safexp.runs import folder as run_folder
+from safexp.runs.config import RunConfig
+from safexp.runs.evaluate import evaluate
+from safexp.runs.run import run
+from safexp.runs.sweep import Outcome, run_one, sweep
 
 
 def tiny(folder, **options):
@@ -99,8 +99,8 @@ def test_a_killed_worker_is_replaced_and_the_run_ends_the_same(tmp_path):
 SWEEP = """
 import sys
 from pathlib import Path
-from safexp.studies.config import RunConfig
-from safexp.studies.sweep import sweep
+from safexp.runs.config import RunConfig
+from safexp.runs.sweep import sweep
 options = {"n_steps": 16, "batch_size": 32}
 if __name__ == "__main__":
     config = RunConfig(num_envs=4, steps=10_000_000, learner_options=options, method="bare", out=Path(sys.argv[1]))

@@ -14,11 +14,11 @@ from stable_baselines3 import PPO
 
 from conftest import Line
 from safexp import MASE, Budget, Unknown
-from safexp.episodes import Episode
-from safexp.studies import folder as run_folder
-from safexp.studies.config import RunConfig
-from safexp.studies.run import follow, run
-from safexp.studies.trajectories import FOLLOWED, KEPT, LONGEST, Follower, Trajectories
+from safexp.records.episodes import Episode
+from safexp.runs import folder as run_folder
+from safexp.runs.config import RunConfig
+from safexp.runs.run import follow, run
+from safexp.runs.trajectories import FOLLOWED, KEPT, LONGEST, Follower, Trajectories
 from safexp.tasks.planar_robot import FLOOR, PlanarRobot, hill_height
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from safexp.cli import main
-from safexp.studies.config import RunConfig
-from safexp.studies.folder import read
-from safexp.studies.variations import variations
+from safexp.runs.config import RunConfig
+from safexp.runs.folder import read
+from safexp.runs.variations import variations
 
 
 def test_every_choice_meets_every_seed():

@@ -6,10 +6,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from safexp.tasks.cautious import drive, gentle, nearness
-from safexp.tasks.goal import SOFTNESS, GoalVectorEnv
 from safexp.tasks.knowledge import knowledge_of
-from safexp.tasks.layouts import STATIC
+from safexp.tasks.navigation.layouts import STATIC
+from safexp.tasks.navigation.vector_env import SOFTNESS, NavigationVectorEnv
+from safexp.tasks.seed_controllers import drive, gentle, nearness
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_its_log_is_of_whole_transitions(driven):
 
 
 def test_the_projection_reads_distance_direction_and_velocity():
-    envs = GoalVectorEnv(200, layout="Static")
+    envs = NavigationVectorEnv(200, layout="Static")
     observations, _ = envs.reset(seed=0)
     closeness, ahead, left, *velocity = (observations @ nearness(12, 16).T).T
     np.testing.assert_allclose(3 * (1 - closeness / 2) - 0.7, envs.margins(), atol=1e-9)
@@ -64,3 +64,9 @@ def test_a_gentle_robot_stays_well_below_its_limit():
     told = knowledge_of(gym.make_vec("safexp/HalfCheetahVelocity-v0", num_envs=1, limit=2.0))
     assert told.log(np.random.default_rng(0)).margins.max() < 2.0 + 3.0
     assert knowledge_of(gym.make_vec("safexp/HopperVelocity-v0", num_envs=1)).log is None
+
+
+@pytest.mark.parametrize("layout", ["Push1", "Button1", "Goal1"])
+def test_nothing_is_told_of_a_hazard_among_other_things(layout: str) -> None:
+    known = knowledge_of(NavigationVectorEnv(1, "Point", layout, hazards=1))
+    assert known.fallback is None and known.log is None and known.projection is None

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from safexp.tasks.drawing import ALARM, BODY, draw
-from safexp.tasks.goal import GoalVectorEnv
+from safexp.tasks.navigation import NavigationVectorEnv
 
 
 def pixel(picture: np.ndarray, place, reach: float) -> tuple[int, ...]:
@@ -17,7 +17,7 @@ def pixel(picture: np.ndarray, place, reach: float) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("robot", ["Point", "Car"])
 def test_things_are_where_they_should_be(robot: str) -> None:
-    envs = GoalVectorEnv(2, robot, "Static", render_mode="rgb_array")
+    envs = NavigationVectorEnv(2, robot, "Static", render_mode="rgb_array")
     envs.reset(seed=0)
     first, second = envs.render()
     assert first.shape == (400, 400, 3) and first.dtype == np.uint8
@@ -31,14 +31,14 @@ def test_things_are_where_they_should_be(robot: str) -> None:
 
 
 def test_a_robot_in_a_hazard_is_red() -> None:
-    envs = GoalVectorEnv(1, "Point", "Static")
+    envs = NavigationVectorEnv(1, "Point", "Static")
     envs.reset(seed=0)
     envs.hazards[0, 0] = envs.physics.position[0, :2]
     assert pixel(draw(envs.scene(0), 300), envs.physics.position[0, :2], 1.85) == ALARM
 
 
 def test_the_trail_follows_the_robot_through_long_episodes_and_resets() -> None:
-    envs = GoalVectorEnv(2, "Point", "Goal1", render_mode="rgb_array", autoreset_mode="Disabled")
+    envs = NavigationVectorEnv(2, "Point", "Goal1", render_mode="rgb_array", autoreset_mode="Disabled")
     envs.reset(seed=0)
     places = [envs.physics.position[0, :2].copy()]
     for _ in range(300):
@@ -51,15 +51,16 @@ def test_the_trail_follows_the_robot_through_long_episodes_and_resets() -> None:
 
 
 def test_the_vase_is_drawn_turned() -> None:
-    envs = GoalVectorEnv(1, "Car", "Goal1")
+    envs = NavigationVectorEnv(1, "Car", "Goal1")
     envs.reset(seed=0)
-    corners = envs.scene(0).vase
-    assert np.allclose(corners.mean(axis=0), envs.physics.vase[0], atol=1e-3)
-    assert np.allclose(np.linalg.norm(corners - envs.physics.vase[0], axis=1), 0.1 * np.sqrt(2), atol=1e-3)
+    vase, (shape,) = envs.physics.places["vases"][0, 0, :2], envs.scene(0).shapes
+    corners = shape.corners
+    assert np.allclose(corners.mean(axis=0), vase, atol=1e-3)
+    assert np.allclose(np.linalg.norm(corners - vase, axis=1), 0.1 * np.sqrt(2), atol=1e-3)
 
 
 def test_without_a_render_mode_nothing_is_drawn() -> None:
-    envs = GoalVectorEnv(1)
+    envs = NavigationVectorEnv(1)
     envs.reset(seed=0)
     assert envs.render() is None
     env = gym.make("safexp/CarGoalMoving-v0", render_mode="rgb_array")

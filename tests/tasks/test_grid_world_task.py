@@ -7,8 +7,8 @@ from gymnasium.utils.env_checker import check_env
 from stable_baselines3 import PPO
 
 import safexp
-from safexp.finite.grid_world import GridWorld
-from safexp.tasks.grid_world import GridWorldEnv
+from safexp.tasks.grid_world import GridWorld
+from safexp.tasks.grid_world_env import GridWorldEnv
 
 
 def test_gymnasium_accepts_it() -> None:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from safexp.tasks import gate
-from safexp.tasks.goal import GoalVectorEnv
-from safexp.tasks.layouts import MOVING
-from safexp.tasks.lidar import lidar
+from safexp.tasks.navigation import NavigationVectorEnv
+from safexp.tasks.navigation.layouts import MOVING
+from safexp.tasks.navigation.lidar import lidar
 
 
 def test_hazards_circle_at_a_constant_distance_and_speed() -> None:
-    envs = GoalVectorEnv(8, "Point", "Moving", autoreset_mode="Disabled")
+    envs = NavigationVectorEnv(8, "Point", "Moving", autoreset_mode="Disabled")
     envs.reset(seed=0)
     path = [envs.hazards.copy()]
     for _ in range(20):
@@ -29,18 +29,18 @@ def test_hazards_circle_at_a_constant_distance_and_speed() -> None:
 
 
 def test_the_second_hazard_lidar_shows_where_they_will_be() -> None:
-    envs = GoalVectorEnv(4, "Point", "Moving", autoreset_mode="Disabled")
+    envs = NavigationVectorEnv(4, "Point", "Moving", autoreset_mode="Disabled")
     observations, _ = envs.reset(seed=3)
     ahead = observations[:, -16:]
     position, rotation = envs.physics.position.copy(), envs.physics.rotation.copy()
     for _ in range(MOVING.orbit.preview):
         envs.step(np.zeros((4, 2)))
-    then = lidar(envs.hazards, np.zeros(3, dtype=int), position, rotation, 16)
+    then = lidar(envs.hazards, np.zeros(3, dtype=int), position, rotation, bins=16)
     assert np.allclose(ahead, then)
 
 
 def test_a_robot_at_rest_can_be_run_over() -> None:
-    envs = GoalVectorEnv(1, "Point", "Moving", autoreset_mode="Disabled")
+    envs = NavigationVectorEnv(1, "Point", "Moving", autoreset_mode="Disabled")
     envs.reset(seed=0)
     envs._centres[0, 0] = envs.physics.position[0, :2] + [MOVING.orbit.radius, 0.0]
     costs = [envs.step(np.zeros((1, 2)))[4]["cost"][0] for _ in range(MOVING.orbit.period)]
@@ -48,7 +48,7 @@ def test_a_robot_at_rest_can_be_run_over() -> None:
 
 
 def test_no_episode_starts_in_a_hazard() -> None:
-    envs = GoalVectorEnv(256, "Car", "Moving")
+    envs = NavigationVectorEnv(256, "Car", "Moving")
     _, info = envs.reset(seed=0)
     assert (info["margin"] > 0).all()
 

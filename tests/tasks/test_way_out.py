@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from safexp.tasks.goal import GoalVectorEnv
+from safexp.tasks.escape import CLEARANCE, WayOut
 from safexp.tasks.knowledge import knowledge_of
-from safexp.tasks.way_out import CLEARANCE, WayOut
+from safexp.tasks.navigation import NavigationVectorEnv
 
 
 def endless(robot, copies=150):
-    return GoalVectorEnv(
+    return NavigationVectorEnv(
         copies, robot, "Static", autoreset_mode=AutoresetMode.SAME_STEP, max_episode_steps=10_000, lidar_bins=16
     )
 

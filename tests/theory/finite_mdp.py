@@ -16,7 +16,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from safexp import Constraint, Known, Penalty, Shield
-from safexp.signals import Array
+from safexp.core.arrays import Array
 
 Indices = NDArray[np.int64]
 TIE = 1e-9

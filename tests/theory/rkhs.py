@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from safexp import ExactGP
+from safexp.core.arrays import Array
 from safexp.quantifiers import Transitions
-from safexp.quantifiers.kernels import Kernel, covariance
-from safexp.signals import Array
+from safexp.quantifiers.gp.kernels import Kernel, covariance
 
 LENGTHSCALE = 0.2
 DELTA = 0.05

@@ -17,8 +17,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import Budget, Constraint, Instantaneous, JointChance, Known, Schedule, Shield, StateVisits
 from safexp.constraints import TOLERANCE
-from safexp.signals import Array
-from safexp.wrappers.guard import Guard
+from safexp.core.arrays import Array
+from safexp.envs.guard import Guard
 from theory.finite_mdp import FiniteEnv, FiniteMDP
 
 UNSAFE = 4

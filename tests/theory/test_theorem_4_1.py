@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import Budget, Constraint, Instantaneous, Known, Penalty, Schedule
-from safexp.wrappers.guard import Guard
+from safexp.envs.guard import Guard
 from theory.finite_mdp import FiniteEnv, FiniteMDP, random_mdp
 
 DELTA = 0.1

@@ -13,8 +13,8 @@ from scipy.stats import binomtest
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import ExactGP, Instantaneous, Log, Penalty, Shield
-from safexp.quantifiers.kernels import Kernel, covariance
-from safexp.wrappers.guard import Guard
+from safexp.envs.guard import Guard
+from safexp.quantifiers.gp.kernels import Kernel, covariance
 from theory.rkhs import (
     DELTA,
     LENGTHSCALE,

@@ -7,9 +7,9 @@ import pytest
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line
-from safexp import AllOf, Budget, Instantaneous, Shield, Unknown
-from safexp.wrappers.early_termination import EarlyTermination
-from safexp.wrappers.guard import Guard
+from safexp import AllOf, Budget, Instantaneous, Schedule, Shield, Unknown
+from safexp.envs.early_termination import EarlyTermination
+from safexp.envs.guard import Guard
 
 
 def walk(envs, moves):
@@ -35,6 +35,16 @@ def test_the_episode_ends_with_the_step_that_breaks_the_budget():
     (episode,) = envs.recorder.episodes
     assert (episode.cost, episode.violated, episode.stopped) == (2.0, True, True)
     assert (episode.true_return, episode.penalised_return) == (2.0, 2.0)
+
+
+@pytest.mark.parametrize(("before", "after", "ends"), [(0.8, 0.2, False), (0.2, 0.8, True)])
+def test_the_limit_that_was_shown_before_a_step_decides_and_not_a_later_one(before, after, ends):
+    now = [before]
+    envs = line(Schedule(lambda steps: np.full(len(steps), now[0])))
+    now[0] = after
+    assert bool(walk(envs, [0.5])[0][2][0]) == ends
+    envs.reset()
+    assert envs.recorder.episodes[0].violated == ends
 
 
 def test_spending_the_budget_exactly_is_no_violation():

@@ -8,11 +8,11 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line, line_cost
-from safexp import AllOf, Budget, Each, Instantaneous, JointChance, Known, Penalty, Shield, Unknown
+from safexp import AllOf, Budget, Each, Instantaneous, JointChance, Known, Penalty, Schedule, Shield, Unknown
+from safexp.envs.guard import Guard
+from safexp.envs.vector import as_vec_env
 from safexp.tasks import planar_robot
 from safexp.tasks.planar_robot import PlanarRobotVector
-from safexp.vector import as_vec_env
-from safexp.wrappers.guard import Guard
 
 
 class Counting(Known):
@@ -66,6 +66,22 @@ def test_the_episode_stops_before_the_budget_could_be_overspent():
     assert episode.stopped
     assert not episode.violated
     assert info["episode"]["r"] == 2.0
+
+
+@pytest.mark.parametrize(("shielding", "violated"), [(True, False), (False, True)])
+def test_a_limit_that_is_turned_while_episodes_run_is_kept_and_judged_as_it_held(shielding, violated):
+    rng, limit = np.random.default_rng(0), [0.5]
+    constraint = Schedule(lambda steps: np.full(len(steps), limit[0]))
+    guard = guard_of(constraint, Known(line_cost), num_envs=3, env=lambda: Line(7), shielding=shielding)
+    guard.reset()
+    excess = []
+    for later in [*rng.random(6), 0.0 if shielding else 1.0]:
+        held, limit[0] = limit[0], later  # between the observation and the step, for which the old one holds
+        ((_, _, _, infos),) = walk(guard, [1.0])
+        assert [info["shield"]["threshold"] for info in infos] == pytest.approx([held] * 3)
+        excess.append(max(abs(env.executed[-1]) for env in guard.venv.envs) - held)
+    assert (max(excess) > 1e-6) == violated
+    assert [(episode.length, episode.violated) for episode in guard.recorder.episodes] == [(7, violated)] * 3
 
 
 def test_nothing_is_tested_when_the_episode_is_over_anyway():

@@ -10,9 +10,9 @@ from test_guard import guard_of, walk
 
 from conftest import Line, line_cost
 from safexp import Budget, Instantaneous, Known, Penalty, Shield, StateVisits, Unknown
+from safexp.envs.guard import MAX_STARTS, Guard, NothingSafeError
+from safexp.envs.vector import as_vec_env
 from safexp.tasks.planar_robot import PlanarRobotVector
-from safexp.vector import as_vec_env
-from safexp.wrappers.guard import MAX_STARTS, Guard, NothingSafeError
 
 
 def test_an_unsafe_first_state_is_charged_and_stopped():

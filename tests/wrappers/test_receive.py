@@ -10,9 +10,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line, line_cost
 from safexp import MASE, AllOf, Budget, Each, Instantaneous, Known, Margin, StateVisits, Unknown
-from safexp.episodes import Recorder
-from safexp.wrappers.receive import receive
-from safexp.wrappers.recorded import Recorded
+from safexp.envs.receive import receive
+from safexp.envs.recording import Recorded
+from safexp.records.episodes import Recorder
 
 LIMIT = 0.3
 FAULTY_STEP = 4

@@ -9,9 +9,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line
 from safexp import AllOf, Budget, Instantaneous, StateVisits
-from safexp.vector import as_vec_env
-from safexp.wrappers.early_termination import EarlyTermination
-from safexp.wrappers.recorded import Recorded
+from safexp.envs.early_termination import EarlyTermination
+from safexp.envs.recording import Recorded
+from safexp.envs.vector import as_vec_env
 
 
 class Scribbler(Line):

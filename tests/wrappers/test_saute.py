@@ -8,7 +8,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from conftest import Line
 from safexp import Budget, Instantaneous
-from safexp.wrappers.saute import Saute
+from safexp.envs.saute import Saute
 
 
 def walk(envs, moves):

@@ -7,8 +7,8 @@ import pytest
 from gymnasium import spaces
 
 from safexp import AllOf, Budget, Instantaneous
-from safexp.episodes import Recorder
-from safexp.wrappers.seen import describe_ends, shown_with, space_with, threshold_shown, threshold_space, without
+from safexp.envs.observations import describe_ends, shown_with, space_with, threshold_shown, threshold_space, without
+from safexp.records.episodes import Recorder
 
 ADDED = spaces.Box(0.0, 1.0, (2,), np.float32)
 NUMBERS = np.array([[0.25, 0.5], [0.75, 1.0]])

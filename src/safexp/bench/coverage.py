@@ -13,12 +13,12 @@ import gymnasium as gym
 import numpy as np
 import torch as th
 
-from safexp.logs import encode_log
+from safexp.core.arrays import Array
 from safexp.quantifiers import Calibrated, DeepGP, FeatureRegression, SparseGP
 from safexp.quantifiers.base import Transitions
 from safexp.quantifiers.calibrated import rows_of
-from safexp.signals import Array
-from safexp.tasks.cautious import logged
+from safexp.shield.logs import encode_log
+from safexp.tasks.seed_controllers import logged
 
 Model = SparseGP | DeepGP | FeatureRegression
 

@@ -19,10 +19,10 @@ from stable_baselines3.common.callbacks import CallbackList
 from stable_baselines3.common.logger import Logger
 from torch import nn
 
+from safexp.envs.vector import as_vec_env
 from safexp.learners.critic import Fit, Schedule, fit
-from safexp.learners.neighbourhood import Neighbourhood
+from safexp.learners.surrogate import Neighbourhood
 from safexp.learners.trpo import TRPO
-from safexp.vector import as_vec_env
 
 STATIC: Final = "safexp/PointGoalStatic-v0"
 GOAL1: Final = "safexp/PointGoal1-v0"
@@ -144,8 +144,8 @@ def _training(task: str, steps: int) -> dict[str, Any]:
 
 def _shielded(rounds: int, steps: int) -> list[dict[str, Any]]:
     """What a shield that has no model costs: TRPO recorded, and under MASE with `Unknown`, in turns."""
-    from safexp.studies.build import build
-    from safexp.studies.config import RunConfig
+    from safexp.runs.build import build
+    from safexp.runs.config import RunConfig
 
     settings: dict[str, Any] = {"task": STATIC, "limit": 20.0, "num_envs": 50, "learner_options": {"n_steps": 200}}
     configs = (RunConfig(method="trpo", **settings), RunConfig(method="mase", learner="TRPO", **settings))

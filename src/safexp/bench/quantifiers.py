@@ -17,12 +17,12 @@ import numpy as np
 import torch as th
 
 from safexp.bench.references import DeepReference, SparseReference
+from safexp.core.arrays import Array
+from safexp.envs.vector import as_vec_env
 from safexp.learners.trpo import TRPO
 from safexp.quantifiers import DeepGP, ExactGP, FeatureRegression, Quantifier, SparseGP, Transitions
 from safexp.quantifiers.targets import target_of
-from safexp.shield import Shield
-from safexp.signals import Array
-from safexp.vector import as_vec_env
+from safexp.shield.shield import Shield
 
 TASK: Final = "safexp/PointGoalStatic-v0"
 SEED: Final = 1000

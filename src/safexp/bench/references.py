@@ -14,9 +14,10 @@ from gpytorch.variational import (
     VariationalStrategy,
 )
 
-from safexp.quantifiers import deep_model, learned
-from safexp.quantifiers.deep_model import DeepModel, LayerModel
-from safexp.quantifiers.sparse_model import SparseModel
+from safexp.quantifiers import regression as learned
+from safexp.quantifiers.gp import deep_model
+from safexp.quantifiers.gp.deep_model import DeepModel, LayerModel
+from safexp.quantifiers.gp.sparse_model import SparseModel
 
 
 class SparseReference(gpytorch.models.ApproximateGP):  # type: ignore[misc]

@@ -17,9 +17,9 @@ import numpy as np
 import torch as th
 from numpy.typing import NDArray
 
-from safexp.logs import Log
 from safexp.quantifiers import SparseGP
-from safexp.shield import Shield
+from safexp.shield.logs import Log
+from safexp.shield.shield import Shield
 
 TASK: Final = "safexp/PointGoalStatic-v0"
 ROBOTS: Final = 50

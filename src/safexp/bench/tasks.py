@@ -1,30 +1,38 @@
-"""How fast the Goal tasks step and reset, beside the bare physics of the same model in the same run."""
+"""How fast the navigation tasks step and reset, beside the bare physics of the same model in the same run."""
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any, Final
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from safexp.tasks.goal import GoalVectorEnv
-from safexp.tasks.layouts import DYNAMIC, GOAL1, MOVING, STATIC
-from safexp.tasks.physics import FRESH, SUBSTEPS
-from safexp.tasks.robots import CAR, POINT
+from safexp.bench import safety_gymnasium_steps
+from safexp.tasks.navigation import NavigationVectorEnv
+from safexp.tasks.navigation.physics import FRESH, SUBSTEPS
+from safexp.tasks.navigation.robots import CAR, POINT
+from safexp.tasks.navigation.suite import LAYOUTS, SUITE
 
 SLICE: Final = 0.02
 """Seconds for one look at one rate."""
+SETTLING: Final = 60
+"""Steps until things that may sleep do."""
 
 
 def measure(
     robots: Sequence[str] = (POINT.name, CAR.name),
-    layouts: Sequence[str] = (STATIC.name, DYNAMIC.name, GOAL1.name, MOVING.name),
+    layouts: Sequence[str] = tuple(LAYOUTS),
     batches: Sequence[int] = (1, 16, 64),
     threads: Sequence[int] = (1, 2),
+    *,
     rounds: int = 10,
+    peer: Path | None = None,
 ) -> list[dict[str, Any]]:
     """One row per task, batch and number of threads; a rate counts environment steps per second.
 
@@ -35,60 +43,131 @@ def measure(
     `reset_microseconds` is the cost of one environment when the whole batch is reset, `lone_reset_microseconds` when
     one of the batch is.
 
+    `peer` is a Python interpreter that has Safety-Gymnasium: `peer_steps_per_cpu_second` is what its own task does in
+    the same run, without resets, and `times_peer` how many times as fast ours is.
+
     All cases take turns, `rounds` times, so that all meet the same machine; the fastest look counts.
     """
     cases = [_Case(*case) for case in product(robots, layouts, batches, threads)]
-    for _ in range(rounds):
-        for case in cases:
-            case.look()
-    return [case.row() for case in cases]
+    with _Peer(peer) as original:
+        for _ in range(rounds):
+            for case in cases:
+                case.look()
+                original.look(case.task)
+        return [case.row() | original.row(case) for case in cases]
 
 
 class _Case:
     """One task, batch and number of threads, and the best rates seen so far."""
 
     def __init__(self, robot: str, layout: str, batch: int, threads: int) -> None:
-        self._names = {"task": f"{robot} {layout}", "batch": batch, "threads": threads}
+        self.task = f"{robot} {layout}"
+        self._names = {"task": self.task, "batch": batch, "threads": threads}
         self._batch = batch
-        self._task = GoalVectorEnv(batch, robot, layout, threads=threads, autoreset_mode=AutoresetMode.SAME_STEP)
-        self._task.reset(seed=0)
-        twin = GoalVectorEnv(batch, robot, layout, threads=threads)
-        twin.reset(seed=0)
-        self._physics = twin.physics.batch
+        self._task, self._twin, self._fresh = (
+            NavigationVectorEnv(batch, robot, layout, threads=threads, autoreset_mode=AutoresetMode.SAME_STEP)
+            for _ in range(3)
+        )
+        self._physics = self._twin.physics.batch
         self._ctrl = self._physics.bind("ctrl")
         # A fresh action every ten steps drives the robots about; one at every step would only make them tremble.
         self._actions = np.random.default_rng(0).uniform(-1.0, 1.0, (50, batch, 2)).repeat(10, axis=0)
         self._one = np.arange(batch) == 0
         self._calls = 0
         self._best = np.zeros(6)
+        for envs in (self._task, self._twin, self._fresh):
+            envs.reset(seed=0)
+        for envs in (self._task, self._twin) if self._task.layout.sleep else ():
+            for _ in range(SETTLING):
+                envs.step(self._action())
+
+    @property
+    def steps_per_cpu_second(self) -> float:
+        """The best rate of the task so far."""
+        return float(self._batch * self._best[1])
 
     def look(self) -> None:
         """Measure every rate once more."""
         task, task_cpu = _rates(lambda: self._task.step(self._action()))
         physics, physics_cpu = _rates(self._step_physics)
-        lone_reset, _ = _rates(lambda: self._task.reset(options={"reset_mask": self._one}))
-        reset, _ = _rates(self._task.reset)
+        lone_reset, _ = _rates(lambda: self._fresh.reset(options={"reset_mask": self._one}))
+        reset, _ = _rates(self._fresh.reset)
         self._best = np.maximum(self._best, [task, task_cpu, physics, physics_cpu, reset, lone_reset])
 
     def row(self) -> dict[str, Any]:
         """The best rates, for a table or JSON."""
-        task, task_cpu, physics, physics_cpu, reset, lone_reset = self._best.tolist()
+        task, _, physics, physics_cpu, reset, lone_reset = self._best.tolist()
         return self._names | {
             "steps_per_second": round(self._batch * task),
             "physics_steps_per_second": round(self._batch * physics),
-            "steps_per_cpu_second": round(self._batch * task_cpu),
-            "share": round(task_cpu / physics_cpu, 3),
+            "steps_per_cpu_second": round(self.steps_per_cpu_second),
+            "share": round(self.steps_per_cpu_second / (self._batch * physics_cpu), 3),
             "reset_microseconds": round(1e6 / (self._batch * reset), 1),
             "lone_reset_microseconds": round(1e6 / lone_reset, 1),
         }
 
     def _step_physics(self) -> None:
+        if self._twin.layout.gremlins:
+            self._twin.physics.advance(self._action())  # which drives them at every substep
+            return
         self._ctrl[:] = self._action()
         self._physics.step(nstep=SUBSTEPS, stage=FRESH)
 
     def _action(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         self._calls += 1
         return self._actions[self._calls % len(self._actions)]
+
+
+class _Peer:
+    """Safety-Gymnasium in another interpreter, and the best rates of its tasks so far; nothing without one."""
+
+    def __init__(self, python: Path | None) -> None:
+        self._python = python
+        self._process: subprocess.Popen[str] | None = None
+        self._best: dict[str, float] = {}
+        self._ids = {
+            f"{robot.name} {layout.name}": f"Safety{robot.name}{layout.name}-v0"
+            for robot in (POINT, CAR)
+            for layout in SUITE
+        }
+
+    def __enter__(self) -> Self:
+        if self._python is not None:
+            script = [str(self._python), "-W", "ignore", safety_gymnasium_steps.__file__]
+            self._process = subprocess.Popen(
+                script, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+
+    def look(self, task: str) -> None:
+        """Measure its rate of that task once more."""
+        if self._process is None or task not in self._ids:
+            return
+        assert self._process.stdin is not None and self._process.stdout is not None and self._process.stderr is not None
+        try:
+            print(self._ids[task], file=self._process.stdin, flush=True)
+            answer = self._process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        if not answer:
+            last = self._process.stderr.read().strip().rpartition("\n")[2]
+            raise ValueError(f"{self._python} could not step {self._ids[task]}: {last}")
+        self._best[task] = max(self._best.get(task, 0.0), float(answer))
+
+    def row(self, case: _Case) -> dict[str, Any]:
+        """Its best rate of a case's task and how many times as fast ours is."""
+        if case.task not in self._best:
+            return {}
+        rate = self._best[case.task]
+        return {
+            "peer_steps_per_cpu_second": round(rate),
+            "times_peer": round(case.steps_per_cpu_second / rate, 2),
+        }
 
 
 def _rates(call: Callable[[], object]) -> tuple[float, float]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.constraints.base import Constraint
-from safexp.signals import Array, Observations, take
+from safexp.core.arrays import Array, Observations, take
 
 
 class Account:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from safexp.constraints.base import (
     Constraint,
 )
-from safexp.signals import (
-    Array,
-    Observations,
-    Step,
-)
+from safexp.core.arrays import Array, Observations
+from safexp.core.costs import Step
 
 
 @dataclass(frozen=True, init=False)
@@ -74,6 +72,12 @@ class AllOf(Constraint):
 
     def true_cost(self, signal: Array) -> Array:
         return np.stack([part.true_cost(signal[..., k]) for k, part in enumerate(self.parts)], axis=-1)
+
+    def limits_at(self, steps: NDArray[np.int64]) -> Array:
+        return np.stack([part.limits_at(steps) for part in self.parts], axis=-1)
+
+    def settled(self, limits: Array) -> AllOf:
+        return AllOf(*(part.settled(limits[:, k]) for k, part in enumerate(self.parts)))
 
     def start(self, observations: Observations) -> Array:
         return np.concatenate([part.start(observations) for part in self.parts], axis=-1)

@@ -7,17 +7,10 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from safexp.signals import (
-    Array,
-    CostSource,
-    Observations,
-    SignalError,
-    Step,
-    batch_size,
-    read_cost,
-    row_of,
-)
+from safexp.core.arrays import Array, Observations, batch_size
+from safexp.core.costs import CostSource, SignalError, Step, read_cost, row_of
 
 TOLERANCE = 1e-9
 """How far the shield lets a (scaled) cost or discounted sum exceed its limit: room for rounding, and nothing else."""
@@ -92,6 +85,14 @@ class Constraint(ABC):
     def grows(self) -> bool:
         """Whether a threshold can exceed the largest one later, as that of a discounted budget does."""
         return False
+
+    def limits_at(self, steps: NDArray[np.int64]) -> Array:
+        """Limits (n,) of these steps (n,) since the reset that must be asked for when the steps come; NaN for none."""
+        return np.full(len(steps), np.nan)
+
+    def settled(self, limits: Array) -> Constraint:
+        """The same constraint on an episode in which `limits_at` said this (T,) when its steps came."""
+        return self
 
     def start(self, observations: Observations) -> Array:
         """What is remembered at the first state of an episode, (n, w)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,12 +17,8 @@ from safexp.constraints.base import (
     check_positive,
     exceeds,
 )
-from safexp.signals import (
-    Array,
-    CostSource,
-    Step,
-    refuse,
-)
+from safexp.core.arrays import Array, Observations, batch_size
+from safexp.core.costs import CostSource, Step, refuse
 
 
 @dataclass(frozen=True)
@@ -51,13 +47,14 @@ class Schedule(Constraint):
     """The cost of step h is at most `limits[h]` (Problem 4 with a threshold of its own for every step).
 
     `limits` is an array, whose last value holds after its end, or a function of the steps (n,) since the reset. It is
-    asked for a step only when that step comes: thresholds are known myopically.
+    asked for a step only when that step comes, by the shield and by the judge, one right after the other: thresholds
+    are known myopically. What it says then holds for the step, also where it would say something else later.
     """
 
     limits: ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
     cost: CostSource = "cost"
     cost_max: float = 1.0
-    memory: ClassVar[int] = 1
+    memory: ClassVar[int] = 2  # the step, and its limit
     in_observation: ClassVar[bool] = True
     on_every_step: ClassVar[bool] = True
 
@@ -78,17 +75,26 @@ class Schedule(Constraint):
                 )
             object.__setattr__(self, "limits", limits)
 
+    def start(self, observations: Observations) -> Array:
+        return self._at(np.zeros(batch_size(observations), dtype=np.int64))
+
     def threshold(self, state: Array) -> Array:
-        return self._limits_at(state[:, 0].astype(np.int64)) / self.cost_max + TOLERANCE
+        return state[:, 1] / self.cost_max + TOLERANCE
 
     def update(self, state: Array, cost: Array, upper_bound: Array) -> Array:
-        return state + 1.0
+        return self._at(state[:, 0].astype(np.int64) + 1)
 
     def violated(self, first: Array, signals: Array) -> bool:
-        excess = signals - self._limits_at(np.arange(len(signals)))
+        excess = signals - self.limits_at(np.arange(len(signals)))
         return exceeds(float(excess.max(initial=0.0)) / self.cost_max, 0.0)
 
-    def _limits_at(self, steps: NDArray[np.int64]) -> Array:
+    def settled(self, limits: Array) -> Schedule:
+        return replace(self, limits=limits.__getitem__) if callable(self.limits) else self
+
+    def _at(self, steps: NDArray[np.int64]) -> Array:
+        return np.stack([steps.astype(np.float64), self.limits_at(steps)], axis=-1)
+
+    def limits_at(self, steps: NDArray[np.int64]) -> Array:
         if not callable(self.limits):
             limits = np.asarray(self.limits, dtype=np.float64)
             return limits[np.minimum(steps, len(limits) - 1)]

@@ -18,15 +18,8 @@ from safexp.constraints.base import (
     check_positive,
     exceeds,
 )
-from safexp.signals import (
-    Array,
-    CostSource,
-    Observations,
-    StatePredicate,
-    Step,
-    batch_size,
-    indicator,
-)
+from safexp.core.arrays import Array, Observations, batch_size
+from safexp.core.costs import CostSource, StatePredicate, Step, indicator
 
 LEAST_WEIGHT = 1e-200
 """Of a discounted cost: a smaller one could spend nothing that a number can hold."""

@@ -8,8 +8,8 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import GymEnv
 from torch import Tensor
 
-from safexp.learners.neighbourhood import Look, Neighbourhood
 from safexp.learners.on_policy import TrustRegionAlgorithm, centred, check_cost_limit, standardised
+from safexp.learners.surrogate import Look, Neighbourhood
 from safexp.learners.trust_region import Case, constrained_step
 
 

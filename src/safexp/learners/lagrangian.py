@@ -8,8 +8,8 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import GymEnv
 from torch import Tensor
 
-from safexp.learners.neighbourhood import Neighbourhood
 from safexp.learners.on_policy import TrustRegionAlgorithm, check_cost_limit, standardised
+from safexp.learners.surrogate import Neighbourhood
 
 
 class Multiplier:

@@ -23,12 +23,12 @@ from stable_baselines3.common.utils import explained_variance
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
+from safexp.envs.vector import info_column
 from safexp.learners import critic as critics
-from safexp.learners.families import family_of
-from safexp.learners.neighbourhood import Actor, Look, Neighbourhood
+from safexp.learners.distributions import family_of
 from safexp.learners.rollout import Rollout, advantages
+from safexp.learners.surrogate import Actor, Look, Neighbourhood
 from safexp.learners.trust_region import line_search, natural_step
-from safexp.vector import info_column
 
 
 class Estimates(NamedTuple):

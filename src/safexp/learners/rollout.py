@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor
 
-from safexp.signals import Observations
+from safexp.core.arrays import Observations
 
 Floats = NDArray[np.float32]
 

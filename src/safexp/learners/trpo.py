@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from safexp.learners.neighbourhood import Neighbourhood
 from safexp.learners.on_policy import TrustRegionAlgorithm, standardised
+from safexp.learners.surrogate import Neighbourhood
 
 
 class TRPO(TrustRegionAlgorithm):

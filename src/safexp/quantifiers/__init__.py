@@ -2,16 +2,16 @@
 
 from safexp.quantifiers.base import Quantifier, Transitions
 from safexp.quantifiers.calibrated import Calibrated
-from safexp.quantifiers.deep_gp import DeepGP
-from safexp.quantifiers.each import Each
-from safexp.quantifiers.exact_gp import ExactGP
 from safexp.quantifiers.features import FeatureRegression
 from safexp.quantifiers.from_margin import FromMargin
 from safexp.quantifiers.glm import GLM
+from safexp.quantifiers.gp.deep import DeepGP
+from safexp.quantifiers.gp.exact import ExactGP
+from safexp.quantifiers.gp.sparse import SparseGP
 from safexp.quantifiers.known import Known
 from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
+from safexp.quantifiers.per_cost import Each
 from safexp.quantifiers.projected import Projected
-from safexp.quantifiers.sparse_gp import SparseGP
 from safexp.quantifiers.unknown import Unknown
 
 __all__ = [

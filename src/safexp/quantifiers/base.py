@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.signals import Array
+from safexp.core.arrays import Array
 
 
 class Transitions(NamedTuple):

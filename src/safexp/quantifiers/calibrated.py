@@ -9,11 +9,9 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from safexp.core.arrays import Array, Flags
 from safexp.quantifiers.base import Quantifier, Transitions
 from safexp.quantifiers.targets import Target, cost_interval, target_of
-from safexp.signals import Array
-
-Flags = NDArray[np.bool_]
 
 INNER = "inner."
 """What the names of the inner quantifier's arrays begin with in `Calibrated.state`."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from safexp.core.arrays import Array
 from safexp.quantifiers.base import Transitions
-from safexp.signals import Array
 
 SHARES = 4
 """An even sample, costly steps, steps near the limit, and new ones: a quarter of the places each."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch as th
 
-from safexp.quantifiers.learned import standards
-from safexp.signals import Array
+from safexp.core.arrays import Array
+from safexp.quantifiers.regression import standards
 
 BATCH = 256
 

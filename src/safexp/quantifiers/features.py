@@ -8,9 +8,11 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from safexp.core.arrays import Array
 from safexp.quantifiers.base import Quantifier, Transitions
 from safexp.quantifiers.data_set import DataSet, check_transitions
-from safexp.quantifiers.learned import (
+from safexp.quantifiers.linear_head import Head
+from safexp.quantifiers.regression import (
     check_counts,
     check_delta,
     check_finite,
@@ -21,7 +23,6 @@ from safexp.quantifiers.learned import (
     settings_of,
     standards,
 )
-from safexp.quantifiers.linear_head import Head
 from safexp.quantifiers.targets import (
     Target,
     check_target,
@@ -30,7 +31,6 @@ from safexp.quantifiers.targets import (
     target_of,
     unknown_interval,
 )
-from safexp.signals import Array
 
 Features = Literal["random", "learned"]
 

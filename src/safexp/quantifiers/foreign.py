@@ -6,15 +6,15 @@ import copy
 import json
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.checkpoint import Arrays, CheckpointError, describe_quantifier, through_file
+from safexp.core.files import Arrays, CheckpointError, through_file
 from safexp.quantifiers.base import Quantifier
-from safexp.quantifiers.each import Each
+from safexp.quantifiers.files import describe_quantifier
+from safexp.quantifiers.per_cost import Each
 
 log = logging.getLogger("safexp")
 
@@ -51,11 +51,10 @@ def check_round_trip(quantifier: Quantifier) -> None:
             )
 
 
-@contextmanager
-def restoring(quantifier: Quantifier) -> Iterator[None]:
-    """While a file's arrays are taken back: what a user's own quantifier raises names its class, not the file."""
+def take_back(quantifier: Quantifier, learned: Arrays) -> None:
+    """Restore what a quantifier learned from a file; what a user's own raises names its class, not the file."""
     try:
-        yield
+        quantifier.restore(learned)
     except Exception as error:
         names = ", ".join(type(part).__name__ for part in foreign_parts(quantifier))
         if not names or isinstance(error, CheckpointError):

@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from safexp.core.arrays import Array
 from safexp.quantifiers.base import Quantifier, Transitions
 from safexp.quantifiers.targets import target_of
-from safexp.signals import Array
 
 
 class FromMargin(Quantifier):

@@ -8,8 +8,9 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from safexp.core.arrays import Array
 from safexp.quantifiers.base import Quantifier, Transitions
-from safexp.quantifiers.links import IDENTITY, Array, Link
+from safexp.quantifiers.links import IDENTITY, Link
 
 Features = Callable[[Array, Array], Array]
 Width = Literal["tight", "paper"]

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from safexp.core.arrays import Array
 from safexp.quantifiers.base import Quantifier, Transitions
-from safexp.signals import Array
 
 
 class Known(Quantifier):

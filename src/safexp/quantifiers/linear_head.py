@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.signals import Array
+from safexp.core.arrays import Array
 
 FEW = 16
 """Up to so many rows are absorbed one by one."""

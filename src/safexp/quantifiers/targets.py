@@ -7,8 +7,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from safexp.core.arrays import Array
 from safexp.quantifiers.base import Transitions
-from safexp.signals import Array
 
 Target = Literal["cost", "margin"]
 

@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from safexp.checkpoint import write_bytes
-from safexp.coverage import FACTORS
-from safexp.findings import CONFIDENCE, Audit, Judged, assumptions
+from safexp.audit.results import CONFIDENCE, Audit, Judged, assumptions
+from safexp.core.files import write_bytes
+from safexp.records.coverage import FACTORS
 from safexp.report.terminal import plain_console, print_rows
 
 WIDTH, HEIGHT = 640, 180

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from safexp.coverage import NEAR, Coverage, total
+from safexp.records.coverage import NEAR, Coverage, total
 from safexp.report.groups import Group
 from safexp.report.plots import COLOURS, Chart, Styles, layout, line
 from safexp.report.summary import coverages

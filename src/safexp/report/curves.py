@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from safexp.core.arrays import Array
+from safexp.records.statistics import interquartile_interval, interquartile_mean, mean_and_deviation
 from safexp.report.groups import Group
-from safexp.report.limited import LimitedName, limited
-from safexp.signals import Array
-from safexp.studies.folder import Run
-from safexp.studies.stats import interquartile_interval, interquartile_mean, mean_and_deviation
+from safexp.report.limits import LimitedName, limited
+from safexp.runs.folder import Run
 
 POINTS = 250
 """How many points of a curve are drawn."""
@@ -82,14 +82,17 @@ class Spread(NamedTuple):
     high: Array
 
 
-def spread(group: Group, curve: Curve, points: int | None = POINTS) -> Spread:
-    """A curve of a group in at most so many points, or in all; runs that are shorter count as far as they got."""
+def spread(group: Group, curve: Curve, points: int | None = POINTS, intervals: bool = True) -> Spread:
+    """A curve of a group in at most so many points, or in all; runs that are shorter count as far as they got.
+
+    Without `intervals`, which take the most time, `low` and `high` are the inter-quartile mean itself.
+    """
     lines = [_values(run, curve) for run in group.runs]
     grid = np.unique(np.concatenate([steps for steps, _, _ in lines]))
     if points is not None and len(grid) > points:
         grid = grid[np.linspace(0, len(grid) - 1, points).round().astype(np.intp)]
     table = np.array([on_grid(steps, values, last, grid, curve.largest) for steps, values, last in lines])
-    return over_runs(grid, table.reshape(len(lines), len(grid)))
+    return over_runs(grid, table.reshape(len(lines), len(grid)), intervals)
 
 
 def epochs(run: Run, curve: Curve) -> list[tuple[int, float]]:
@@ -137,7 +140,7 @@ def on_grid(steps: NDArray[np.int64], values: Array, last: int, grid: NDArray[np
     return found
 
 
-def over_runs(steps: NDArray[np.int64], table: Array) -> Spread:
+def over_runs(steps: NDArray[np.int64], table: Array, intervals: bool = True) -> Spread:
     """The statistics of a table (runs, n) in which some runs have no value at some steps; steps without any go."""
     present = ~np.isnan(table)
     some = present.any(axis=0)
@@ -145,14 +148,14 @@ def over_runs(steps: NDArray[np.int64], table: Array) -> Spread:
     results = np.empty((5, len(steps)))
     for pattern in np.unique(present, axis=1).T:
         columns = (present == pattern[:, None]).all(axis=0)
-        results[:, columns] = _statistics(table[np.ix_(pattern, columns)])
+        results[:, columns] = _statistics(table[np.ix_(pattern, columns)], intervals)
     return Spread(steps, present.sum(axis=0), *results)
 
 
-def _statistics(table: Array) -> Array:
+def _statistics(table: Array, intervals: bool) -> Array:
     """Mean, deviation, inter-quartile mean and its interval, (5, n), of a table (runs, n) without gaps."""
     middle = interquartile_mean(table, axis=0)
-    low, high = interquartile_interval([table.T]) if len(table) > 1 else (middle, middle)
+    low, high = interquartile_interval([table.T]) if intervals and len(table) > 1 else (middle, middle)
     return np.array([*mean_and_deviation(table, axis=0), middle, low, high])
 
 

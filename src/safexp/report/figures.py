@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
+from PIL import Image
 
 from safexp.report.curves import (
     COST,
@@ -27,7 +29,7 @@ from safexp.report.curves import (
 )
 from safexp.report.groups import Group, by_task, group_runs
 from safexp.report.plots import COLOURS, Styles, styles
-from safexp.studies.folder import Run
+from safexp.runs.folder import Run
 
 SHOWN = (RETURN, COST, MAX_COST, STEP_COST, MAX_STEP_COST)
 """The paper's three metrics, and its costs where limits hold for every step."""
@@ -35,7 +37,11 @@ SHOWN = (RETURN, COST, MAX_COST, STEP_COST, MAX_STEP_COST)
 CONVERGED = 0.1
 """The last share of the epochs, whose values make up the converged performance."""
 
+DRAWN = 125
+"""How many points of a curve are drawn in print size."""
+
 FORMATS = ("png", "svg", "pdf")
+PNG_COLOURS = 128
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 2)), (0, (5, 1, 1, 1, 1, 1)))
 MARKERS = "osD^X*Ph"
 
@@ -58,60 +64,81 @@ def write_figures(folder: Path, runs: Sequence[Run]) -> list[Path]:
     """Write curves.* (metrics by tasks) and converged.* into a folder; returns the files."""
     groups = group_runs(runs)
     tasks = by_task(groups)
+    drawings = {"curves": draw_curves(tasks, styles(groups)), "converged": draw_converged(tasks, styles(groups))}
+    return save_figures(folder, drawings)
+
+
+@mpl.rc_context(STYLE)
+def save_figures(folder: Path, drawings: Mapping[str, Figure], formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Write figures into a folder by their names; the same figure gives the same bytes. Returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context(STYLE):
-        drawings = {"curves": draw_curves(tasks, styles(groups)), "converged": draw_converged(tasks, styles(groups))}
-        paths = []
-        for name, figure in drawings.items():
-            for kind in FORMATS:
-                paths.append(folder / f"{name}.{kind}")
-                undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-                figure.savefig(paths[-1], dpi=200, metadata=undated)
+    paths = []
+    for name, figure in drawings.items():
+        for kind in formats:
+            paths.append(folder / f"{name}.{kind}")
+            if kind == "png":
+                _save_png(figure, paths[-1])
+            else:
+                figure.savefig(paths[-1], metadata={"svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind])
     return paths
 
 
-def draw_curves(tasks: dict[str, list[Group]], drawn_as: Styles) -> Figure:
-    """The paper's Figure 2: a row for each metric, a column for each task, mean ± one standard deviation over runs."""
+def _save_png(figure: Figure, path: Path) -> None:
+    """A picture of few colours takes a third of the space of one with millions, and looks the same."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=200)
+    with Image.open(picture) as image:
+        few = image.convert("RGB").quantize(PNG_COLOURS, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
+
+
+@mpl.rc_context(STYLE)
+def draw_curves(tasks: dict[str, list[Group]], drawn_as: Styles, middle: bool = False) -> Figure:
+    """The paper's Figure 2: a row for each metric, a column for each task, mean ± one standard deviation over runs.
+
+    With `middle` it is the inter-quartile mean and its 95% bootstrap interval. The metrics of a single task are beside
+    each other.
+    """
     curves = _shown(tasks)
-    figure, grid = _grid(len(curves), tasks, height=1.65)
-    for column, (task, groups) in enumerate(tasks.items()):
+    figure, grid = _grid(curves, tasks, height=1.65)
+    for column, groups in enumerate(tasks.values()):
         for row, curve in enumerate(curves):
             axes: Axes = grid[row, column]
             for group in groups:
                 if is_told(curve, group):
-                    _draw_curve(axes, group, curve, drawn_as[group.name])
+                    _draw_curve(axes, group, curve, drawn_as[group.name], middle)
             _draw_limits(axes, groups, curve)
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-            if column == 0:
-                axes.set_ylabel(curve.title)
-        grid[0, column].set_title(_plain(task))
-        grid[-1, column].set_xlabel("environment steps")
+        for axes in _lowest(grid, column):
+            axes.set_xlabel("environment steps")
     _draw_legend(figure, grid)
     return figure
 
 
+@mpl.rc_context(STYLE)
 def draw_converged(tasks: dict[str, list[Group]], drawn_as: Styles) -> Figure:
     """The paper's Figure 3: box plots of the last tenth of the epochs of all runs that finished, if any did."""
     curves = _shown(tasks)
-    figure, grid = _grid(len(curves), tasks, height=1.5)
-    for column, (task, groups) in enumerate(tasks.items()):
+    figure, grid = _grid(curves, tasks, height=1.5)
+    for column, groups in enumerate(tasks.values()):
         for row, curve in enumerate(curves):
             axes: Axes = grid[row, column]
             boxes = axes.boxplot(
                 [converged(group, curve) if is_told(curve, group) else [] for group in groups],
                 widths=0.6,
                 patch_artist=True,
-                medianprops={"color": "black"},
+                medianprops={"linewidth": 2, "zorder": 3},
                 flierprops={"markersize": 2},
             )
-            for group, box in zip(groups, boxes["boxes"], strict=True):
-                box.set(facecolor=f"{COLOURS[drawn_as[group.name] % len(COLOURS)]}66")
+            for group, box, median in zip(groups, boxes["boxes"], boxes["medians"], strict=True):
+                colour = COLOURS[drawn_as[group.name] % len(COLOURS)]
+                box.set(facecolor=f"{colour}66")
+                median.set(color=colour)
             _draw_limits(axes, groups, curve)
             axes.set_xticks(range(1, len(groups) + 1), [""] * len(groups))
-            if column == 0:
-                axes.set_ylabel(curve.title)
-        grid[0, column].set_title(_plain(task))
-        grid[-1, column].set_xticklabels([_plain(group.name) for group in groups], rotation=30, ha="right")
+        for axes in _lowest(grid, column):
+            axes.set_xticklabels([_plain(group.name) for group in groups], rotation=30, ha="right")
+    _draw_legend(figure, grid)
     return figure
 
 
@@ -134,23 +161,40 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _grid(rows: int, tasks: dict[str, list[Group]], height: float) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(max(2.9 * len(tasks), 3.4), height * rows + 0.5), layout="constrained")
-    return figure, figure.subplots(rows, len(tasks), squeeze=False, sharex="col", sharey="row")
+def _grid(curves: Sequence[Curve], tasks: dict[str, list[Group]], height: float) -> tuple[Figure, Any]:
+    """A figure and its axes (metrics, tasks) with their titles; those of a single task are beside each other."""
+    if len(tasks) == 1:
+        figure = Figure(figsize=(2.4 * len(curves), height + 1.0), layout="constrained")
+        grid = figure.subplots(1, len(curves), squeeze=False).T
+        figure.suptitle(_plain(next(iter(tasks))), fontsize=STYLE["axes.titlesize"])
+    else:
+        figure = Figure(figsize=(2.9 * len(tasks), height * len(curves) + 0.5), layout="constrained")
+        grid = figure.subplots(len(curves), len(tasks), squeeze=False, sharex="col", sharey="row")
+        for column, task in enumerate(tasks):
+            grid[0, column].set_title(_plain(task))
+    for row, curve in enumerate(curves):
+        grid[row, 0].set_ylabel(curve.title)
+    return figure, grid
 
 
-def _draw_curve(axes: Axes, group: Group, curve: Curve, index: int) -> None:
-    found = spread(group, curve)
+def _lowest(grid: Any, column: int) -> list[Axes]:
+    """The axes of a task that have none of it below them."""
+    return list(grid[:, 0] if grid.shape[1] == 1 else grid[-1:, column])
+
+
+def _draw_curve(axes: Axes, group: Group, curve: Curve, index: int, middle: bool) -> None:
+    found = spread(group, curve, DRAWN, intervals=middle)
     if not len(found.steps):
         return
+    apart = max(len(found.steps) // 5, 1)
     colour = COLOURS[index % len(COLOURS)]
     axes.plot(
         found.steps,
-        found.mean,
+        found.middle if middle else found.mean,
         color=colour,
         linestyle=DASHES[index % len(DASHES)],
         marker=MARKERS[index % len(MARKERS)],
-        markevery=(index / 50, 0.2),  # apart, so that markers of curves that agree do not hide each other
+        markevery=(index * apart // len(MARKERS) % apart, apart),  # those of curves that agree are side by side
         markersize=3.5,
         label=_plain(group.name),
     )
@@ -158,6 +202,8 @@ def _draw_curve(axes: Axes, group: Group, curve: Curve, index: int) -> None:
         below, above = found.mean - found.deviation, found.mean + found.deviation
         if curve.axis == "cost":
             below = np.maximum(below, 0.0)  # no cost is less
+        if middle:
+            below, above = found.low, found.high
         axes.fill_between(found.steps, below, above, color=colour, alpha=0.16, linewidth=0)
 
 

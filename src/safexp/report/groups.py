@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from safexp.studies.config import RunConfig
-from safexp.studies.folder import Run
+from safexp.runs.config import RunConfig
+from safexp.runs.folder import Run
 
 NOT_COMPARED = ("task", "task_options", "method", "seed")
 """The settings that never tell two methods on a task apart: they are its heading, or its name already."""

@@ -10,11 +10,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from safexp.checkpoint import write_bytes
+from safexp.core.files import write_bytes
 from safexp.report import plots
 from safexp.report.coverage import coverage_charts
 from safexp.report.groups import Group, by_task, group_runs
-from safexp.report.limited import limited
+from safexp.report.limits import limited
 from safexp.report.maps import maps
 from safexp.report.summary import (
     WINDOW,
@@ -33,7 +33,7 @@ from safexp.report.summary import (
     summarise_group,
 )
 from safexp.report.times import time_charts
-from safexp.studies.folder import Run
+from safexp.runs.folder import Run
 
 NOT_ALWAYS = ("IQM", "Better", "Max cost", "Max step cost", "Coverage", "near the limit")
 """The columns of the table that need several runs, something to compare with, such a limit, or a quantifier."""

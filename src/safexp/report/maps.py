@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 
+from safexp.core.arrays import Array
 from safexp.report.plots import Chart
-from safexp.signals import Array
-from safexp.studies.folder import Run
-from safexp.studies.trajectories import Ending, Trajectory
+from safexp.runs.folder import Run
+from safexp.runs.trajectories import Ending, Trajectory
 from safexp.tasks.scene import Floor, Place
 
 PANELS = 4

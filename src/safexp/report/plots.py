@@ -12,9 +12,9 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from safexp.core.arrays import Array
 from safexp.report.curves import CURVES, Curve, Spread, is_told, limits, spread
 from safexp.report.groups import Group
-from safexp.signals import Array
 
 COLOURS = ("#0a58a8", "#c2410c", "#0f766e", "#7e22ce", "#a16207", "#be185d", "#334155", "#4d7c0f")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")

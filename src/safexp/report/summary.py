@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from safexp.coverage import Coverage, total
-from safexp.report.groups import Group
-from safexp.studies.folder import Run
-from safexp.studies.stats import (
+from safexp.records.coverage import Coverage, total
+from safexp.records.statistics import (
     exact_interval,
     improvement_interval,
     interquartile_interval,
@@ -19,6 +17,8 @@ from safexp.studies.stats import (
     mean_and_deviation,
     probability_of_improvement,
 )
+from safexp.report.groups import Group
+from safexp.runs.folder import Run
 
 WINDOW = 100
 """How many of the last episodes make up the final performance."""

@@ -12,7 +12,7 @@ from safexp.report.curves import CURVES, spread
 from safexp.report.groups import Group, group_runs
 from safexp.report.summary import labels, reference_for, reference_name, summarise, summarise_group
 from safexp.report.times import PARTS, group_seconds, seconds_in
-from safexp.studies.folder import Run
+from safexp.runs.folder import Run
 
 
 def write_tables(folder: Path, runs: Sequence[Run], reference: str | None = None) -> list[Path]:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from safexp.report.summary import WINDOW, interval_text, interventions_text, labels, number, percent, summarise
-from safexp.studies.folder import Run
+from safexp.runs.folder import Run
 
 
 def plain_console() -> Console:

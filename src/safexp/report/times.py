@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from safexp.report.groups import Group
 from safexp.report.plots import Chart, wrapped
-from safexp.studies.folder import Run
+from safexp.runs.folder import Run
 
 PARTS: Mapping[str, tuple[str, str]] = {
     "physics": ("#0a58a8", ""),

@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from safexp.constraints import Constraint
 from safexp.report.gauge import Gauge, gauge
-from safexp.studies.play import Choices, Moment
+from safexp.runs.play import Choices, Moment
 from safexp.tasks.drawing import ALARM, BODY, FLOOR, GRID, NOSE, TARGET_EDGE, draw
 from safexp.tasks.scene import Scene
 

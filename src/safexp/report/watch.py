@@ -15,14 +15,14 @@ from rich.progress_bar import ProgressBar as Bar
 from rich.table import Table
 from rich.text import Text
 
-from safexp.report.limited import limited
+from safexp.report.limits import limited
 from safexp.report.summary import number
-from safexp.studies import folder as run_folder
-from safexp.studies.config import RunConfig
-from safexp.studies.sweep import Outcome, sweep
+from safexp.runs import folder as run_folder
+from safexp.runs.config import RunConfig
+from safexp.runs.sweep import Outcome, sweep
 
 if TYPE_CHECKING:
-    from safexp.trackers import Start  # which needs torch
+    from safexp.runs.trackers import Start  # which needs torch
 
 
 def watched_sweep(

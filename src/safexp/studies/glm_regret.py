@@ -16,9 +16,10 @@ import numpy as np
 import tyro
 from rich.table import Table
 
-from safexp.finite.glm_mase import GLMMASE, GLMMASESettings, theorem_level
-from safexp.finite.linear_mdp import Array, LinearCMDP, random_linear_cmdp
+from safexp.core.arrays import Array
 from safexp.report.terminal import print_study, track
+from safexp.studies.finite.glm_mase import GLMMASE, GLMMASESettings, theorem_level
+from safexp.studies.finite.linear_mdp import LinearCMDP, random_linear_cmdp
 from safexp.studies.glm_regret_figure import write_figure
 
 VARIANTS = 3

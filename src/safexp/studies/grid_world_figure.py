@@ -8,8 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from safexp.finite.grid_explorer import Run
-from safexp.finite.grid_world import Array, GridWorld, violations
+from safexp.core.arrays import Array
+from safexp.studies.finite.grid_explorer import Run
+from safexp.tasks.grid_world import GridWorld, violations
 
 
 def write_figure(world: GridWorld, limits: Array, blind: Run, seeing: Run, path: Path) -> None:

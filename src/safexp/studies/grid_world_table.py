@@ -1,6 +1,6 @@
 """The paper's Table 3: SNO-MDP and MASE on random grid worlds, under fixed and under rising thresholds.
 
-Every number is counted on the true altitude by `safexp.finite.grid_world.violations`, which knows nothing of
+Every number is counted on the true altitude by `safexp.tasks.grid_world.violations`, which knows nothing of
 confidence intervals.
 """
 
@@ -16,12 +16,13 @@ import numpy as np
 import tyro
 from rich.table import Table
 
-from safexp.finite.grid_explorer import PlannerSettings, Run
-from safexp.finite.grid_mase import grid_mase
-from safexp.finite.grid_world import Array, GridWorld, random_world, rising_thresholds, violations
-from safexp.finite.sno_mdp import sno_mdp
+from safexp.core.arrays import Array
 from safexp.report.terminal import print_study, track
+from safexp.studies.finite.grid_explorer import PlannerSettings, Run
+from safexp.studies.finite.grid_mase import grid_mase
+from safexp.studies.finite.sno_mdp import sno_mdp
 from safexp.studies.grid_world_figure import write_figure
+from safexp.tasks.grid_world import GridWorld, random_world, rising_thresholds, violations
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,15 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 import tyro
 
-from safexp.coverage import total
+from safexp.records.coverage import total
+from safexp.records.statistics import exact_interval
 from safexp.report.summary import coverage_text, summarise
 from safexp.report.terminal import print_rows
 from safexp.report.watch import watched_sweep
-from safexp.studies.config import RunConfig
-from safexp.studies.folder import Run, read
-from safexp.studies.stats import exact_interval
-from safexp.tasks.cautious import Logged, drive, gentle
-from safexp.tasks.layouts import STATIC
+from safexp.runs.config import RunConfig
+from safexp.runs.folder import Run, read
+from safexp.tasks.navigation.layouts import STATIC
+from safexp.tasks.seed_controllers import Logged, drive, gentle
 
 CaseName = Literal["point", "point-schedule", "cheetah"]
 LearnerName = Literal["TRPO", "SAC"]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
+from safexp.envs.six_values import adapt
 from safexp.tasks.moving import gate
-from safexp.tasks.six_tuple import adapt
 
 __all__ = ["adapt", "catalogue", "gate", "register"]
 
@@ -33,7 +33,7 @@ def catalogue() -> Iterator[tuple[EnvSpec, str]]:
             f"reach a goal between two hills, whose height is the cost{', in nine directions' if discrete else ''}",
         )
     yield (
-        EnvSpec("safexp/GridWorld-v0", entry_point="safexp.tasks.grid_world:GridWorldEnv"),
+        EnvSpec("safexp/GridWorld-v0", entry_point="safexp.tasks.grid_world_env:GridWorldEnv"),
         "collect rewards on a random grid whose steep descents are unsafe: the paper's appendix H",
     )
     for robot in ("Point", "Car"):
@@ -46,13 +46,22 @@ def catalogue() -> Iterator[tuple[EnvSpec, str]]:
             ),
             ("GoalDynamic", "Dynamic", 200, "to a goal among three hazards in random places"),
             ("GoalMoving", "Moving", 200, "to a goal among hazards that move"),
+            ("Goal0", "Goal0", 1000, "to goal after goal: Safety-Gymnasium's Goal0"),
             ("Goal1", "Goal1", 1000, "to goal after goal among eight hazards and a vase: Safety-Gymnasium's Goal1"),
+            ("Goal2", "Goal2", 1000, "to goal after goal among ten hazards and ten vases: Safety-Gymnasium's Goal2"),
+            ("Button1", "Button1", 1000, "to the lit one of four buttons among hazards and moving gremlins"),
+            ("Button2", "Button2", 1000, "to the lit button among more hazards and gremlins"),
+            ("Push1", "Push1", 1000, "to push a box into the goal between two hazards"),
+            ("Push2", "Push2", 1000, "to push a box into the goal among hazards and pillars"),
+            ("Circle1", "Circle1", 500, "round a circle that reaches beyond two walls"),
+            ("Circle2", "Circle2", 500, "round a circle that reaches beyond four walls"),
+            ("Run0", "Run0", 500, "as fast as it goes between two walls"),
         ]:
             yield (
                 EnvSpec(
                     f"safexp/{robot}{name}-v0",
-                    entry_point="safexp.tasks.goal:GoalEnv",
-                    vector_entry_point="safexp.tasks.goal:GoalVectorEnv",
+                    entry_point="safexp.tasks.navigation:NavigationEnv",
+                    vector_entry_point="safexp.tasks.navigation:NavigationVectorEnv",
                     max_episode_steps=steps,
                     kwargs={"robot": robot, "layout": layout},
                 ),

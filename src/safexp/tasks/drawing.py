@@ -1,4 +1,4 @@
-"""The Goal tasks seen from above, drawn with Pillow: no window, no graphics card."""
+"""The navigation tasks seen from above, drawn with Pillow: no window, no graphics card."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from safexp.tasks.scene import Array, Scene
+from safexp.core.arrays import Array
+from safexp.tasks.scene import Place, Scene
 
 Colour = tuple[int, int, int] | tuple[int, int, int, int]
 
@@ -25,8 +26,22 @@ HAZARD: Final = (222, 86, 66, 120)
 HAZARD_EDGE: Final = (189, 55, 38)
 TARGET: Final = (70, 160, 96, 110)
 TARGET_EDGE: Final = (38, 118, 64)
-VASE: Final = (45, 165, 178, 200)
-VASE_EDGE: Final = (22, 112, 122)
+FILL: Final[dict[str, Colour]] = {
+    "vases": (45, 165, 178, 200),
+    "pillars": (120, 120, 190, 255),
+    "gremlins": (150, 70, 170, 220),
+    "push_box": (236, 190, 60, 230),
+    "buttons": (240, 150, 60, 255),
+    "boundary": (222, 86, 66, 70),
+}
+EDGE: Final[dict[str, Colour]] = {
+    "vases": (22, 112, 122),
+    "pillars": (70, 70, 140),
+    "gremlins": (95, 35, 115),
+    "push_box": (150, 110, 20),
+    "buttons": (170, 90, 20),
+    "boundary": (189, 55, 38),
+}
 BODY: Final = (38, 70, 120)
 BODY_EDGE: Final = (20, 40, 75)
 NOSE: Final = (250, 196, 62)
@@ -35,24 +50,26 @@ WHEEL: Final = (35, 35, 38)
 
 
 def draw(scene: Scene, size: int = 400) -> NDArray[np.uint8]:
-    """The scene as a picture (size, size, 3); north is up. The robot turns red while its centre is in a hazard."""
+    """The scene as a picture (size, size, 3); north is up. The robot turns red in a hazard or where it is at fault."""
     floor = scene.floor
-    goal, hazards = np.array(floor.goal), np.array(floor.hazards)
-    canvas = _Canvas(floor.extent + BORDER, size * FINE)
-    for line in np.arange(-np.floor(canvas.reach / 0.5), np.floor(canvas.reach / 0.5) + 1) * 0.5:
-        canvas.line(np.array([[line, -canvas.reach], [line, canvas.reach]]), GRID, 0.006)
-        canvas.line(np.array([[-canvas.reach, line], [canvas.reach, line]]), GRID, 0.006)
+    goal, hazards = np.array(floor.goal), np.array(floor.hazards).reshape(-1, 2)
+    canvas = _Canvas(scene.centre, scene.reach or floor.extent + BORDER, size * FINE)
+    low, high = canvas.centre - canvas.reach, canvas.centre + canvas.reach
+    for line in np.arange(np.ceil(low[0] / 0.5), np.floor(high[0] / 0.5) + 1) * 0.5:
+        canvas.line(np.array([[line, low[1]], [line, high[1]]]), GRID, 0.006)
+    for line in np.arange(np.ceil(low[1] / 0.5), np.floor(high[1] / 0.5) + 1) * 0.5:
+        canvas.line(np.array([[low[0], line], [high[0], line]]), GRID, 0.006)
     corners = floor.extent * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]])
     canvas.line(corners, SQUARE, 0.014)
     canvas.disc(goal, floor.goal_radius, TARGET, TARGET_EDGE)
-    canvas.disc(goal, floor.goal_radius / 3, TARGET, TARGET_EDGE)
+    canvas.disc(goal, min(floor.goal_radius / 3, 0.1), TARGET, TARGET_EDGE)
     for hazard in hazards:
         canvas.disc(hazard, floor.hazard_radius, HAZARD, HAZARD_EDGE)
-    inside = np.linalg.norm(hazards - scene.position, axis=1).min() < floor.hazard_radius
-    if scene.vase is not None:
-        canvas.polygon(scene.vase, VASE, VASE_EDGE)
+    inside = bool((np.linalg.norm(hazards - scene.position, axis=1) < floor.hazard_radius).any())
+    for shape in scene.shapes:
+        canvas.polygon(shape.corners, FILL[shape.kind], EDGE[shape.kind])
     _draw_trail(canvas, scene.trail)
-    _draw_robot(canvas, scene, ALARM if inside else BODY)
+    _draw_robot(canvas, scene, ALARM if inside or scene.alarm else BODY)
     return canvas.picture()
 
 
@@ -90,7 +107,8 @@ def _draw_robot(canvas: _Canvas, scene: Scene, body: Colour) -> None:
 class _Canvas:
     """A square of floor of half-width `reach` metres on `pixels` × `pixels`; colours may be translucent."""
 
-    def __init__(self, reach: float, pixels: int) -> None:
+    def __init__(self, centre: Place, reach: float, pixels: int) -> None:
+        self.centre: Array = np.array(centre)
         self.reach = reach
         self._scale = pixels / (2 * reach)
         self._image = Image.new("RGB", (pixels, pixels), FLOOR)
@@ -112,4 +130,5 @@ class _Canvas:
         return np.asarray(self._image.reduce(FINE), dtype=np.uint8)
 
     def _pixels(self, points: Array) -> list[tuple[float, float]]:
-        return [((x + self.reach) * self._scale, (self.reach - y) * self._scale) for x, y in points.tolist()]
+        offsets = (points - self.centre).tolist()
+        return [((x + self.reach) * self._scale, (self.reach - y) * self._scale) for x, y in offsets]

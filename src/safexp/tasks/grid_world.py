@@ -1,68 +1,212 @@
-"""The grid world as a Gymnasium task, `safexp/GridWorld-v0`."""
+"""Random square grid worlds whose moves are safe when they do not climb too fast (the paper's Appendix H).
+
+A state is a cell, numbered row by row. The safety of a move is the drop in altitude, `altitude(s) −
+altitude(s')`, and must be at least a (negative) threshold. As a cost in [0, 1], the form of the GSE problem:
+g = ½ − safety/(2D) and b = ½ − threshold/(2D).
+"""
 
 from __future__ import annotations
 
-from typing import Any, final
+from dataclasses import dataclass
+from functools import cached_property
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.finite.grid_world import GridWorld, random_world, rising_thresholds
+from safexp.core.arrays import Array
 
-Observation = NDArray[np.float32]
+Indices = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+STAY, RIGHT, DOWN, LEFT, UP = range(5)
+STEPS = ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0))
 
 
-@final
-class GridWorldEnv(gym.Env[Observation, np.int64]):
-    """Walk a random grid, or the `world` given, collecting the reward of every cell entered.
+@dataclass(frozen=True, eq=False)
+class GridWorld:
+    """Altitude and reward maps (n, n), a start cell and the threshold believed at the start.
 
-    The observation is the position (row, column) in the units of the maps' length scale; actions are stay, right, down,
-    left and up, and one that leads off the map stays. `info["cost"]` is g in [0, 1] of the move just made and
-    `info["margin"]` how much safety it left, in altitude. `thresholds` (steps,) are the b_h that costs must keep: give
-    them to `safexp.Schedule`, or the first to `safexp.Instantaneous` where they do not rise. The world is that of
-    `world_seed` at every reset: a map to be learned.
+    `known` are the cells whose altitude and reward are told beforehand: the safe seed without which nothing
+    could be certified. Left empty, it is the start and every neighbour that can be entered and left safely.
+    `step` is the distance of neighbouring cells in the units of the maps' length scale. From its cell the
+    agent sees altitude and reward of those up to `sight` moves straight ahead in each direction; with 0 it
+    learns only where it stands, the feedback of the GSE problem, which is too little to certify anything far
+    at β = 4.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium reads it from the class
+    altitude: Array
+    reward: Array
+    start: int
+    threshold: float = -0.25
+    step: float = 0.5
+    known: tuple[int, ...] = ()
+    sight: int = 1
 
-    def __init__(
-        self,
-        *,
-        size: int = 20,
-        world_seed: int = 0,
-        steps: int = 200,
-        rise: float = 0.0,
-        world: GridWorld | None = None,
-    ) -> None:
-        self.world = world or random_world(np.random.default_rng(world_seed), size)
-        self._limits = rising_thresholds(self.world.threshold, rise, steps)
-        self.thresholds = self.world.cost(self._limits)
-        top = (len(self.world.altitude) - 1) * self.world.step
-        self.observation_space = gym.spaces.Box(0.0, np.float32(top), (2,), np.float32)
-        self.action_space = gym.spaces.Discrete(5)
-        self._state = self.world.start
-        self._time = 0
+    def __post_init__(self) -> None:
+        _check_map("altitude", self.altitude)
+        _check_map("reward", self.reward)
+        if self.reward.shape != self.altitude.shape:
+            raise ValueError(
+                f"the reward map is {self.reward.shape}, the altitude map {self.altitude.shape}; "
+                "give both the same shape"
+            )
+        if not 0 <= self.start < self.altitude.size:
+            raise ValueError(
+                f"start {self.start} is no cell: cells are numbered row by row from 0 to {self.altitude.size - 1}"
+            )
+        safe = self.safety >= self.threshold
+        if not np.any(safe[:, 1:] & self.valid[:, 1:]):
+            raise ValueError(
+                f"no move between cells has a safety of at least {self.threshold}; the safest has "
+                f"{self.safety[self.valid].max():.3g}: lower the threshold"
+            )
+        if not self.known:
+            object.__setattr__(self, "known", (self.start, *_safe_neighbours(self, self.start)))
+        if len(self.known) < 2:
+            raise ValueError(
+                f"the start {self.start} is unsafe: no neighbour can be entered and left again with a safety of at "
+                f"least {self.threshold}; choose another start, such as one of {_safe_starts(self)[:5].tolist()}"
+            )
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Back to the start."""
-        super().reset(seed=seed)
-        self._state, self._time = self.world.start, 0
-        return self._observe(), {}
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return self.altitude.size
 
-    def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Move, be paid for the cell entered, and be told what the move cost."""
-        if not self.action_space.contains(action):
-            raise ValueError(f"action is {action!r}; 0 (stay), 1 (right), 2 (down), 3 (left) or 4 (up) is needed")
-        safety = float(self.world.safety[self._state, action])
-        info = {"cost": float(self.world.cost(safety)), "margin": safety - float(self._limits[self._time])}
-        self._state = int(self.world.next_state[self._state, action])
-        self._time += 1
-        truncated = self._time == len(self._limits)
-        return self._observe(), float(self.world.reward.flat[self._state]), False, truncated, info
+    @cached_property
+    def next_state(self) -> Indices:
+        """The cell (N, 5) that staying, or moving right, down, left or up leads to; off the map: the same cell."""
+        return self._neighbours[0]
 
-    def _observe(self) -> Observation:
-        row, column = divmod(self._state, len(self.world.altitude))
-        return np.array([row, column], dtype=np.float32) * np.float32(self.world.step)
+    @cached_property
+    def valid(self) -> Mask:
+        """Which of the actions (N, 5) stay on the map."""
+        return self._neighbours[1]
+
+    @cached_property
+    def seen_from(self) -> tuple[Indices, ...]:
+        """For each cell, the cells seen from it, itself first."""
+        ahead = [np.arange(self.size)[:, None]]
+        for action in (RIGHT, DOWN, LEFT, UP):
+            cells = np.arange(self.size)
+            for _ in range(self.sight):
+                cells = self.next_state[cells, action]
+                ahead.append(cells[:, None])
+        return tuple(np.array(list(dict.fromkeys(cells.tolist()))) for cells in np.concatenate(ahead, axis=1))
+
+    @cached_property
+    def safety(self) -> Array:
+        """The true safety (N, 5) of each action."""
+        altitude = self.altitude.ravel()
+        return altitude[:, None] - altitude[self.next_state]
+
+    @cached_property
+    def scale(self) -> float:
+        """D: a power of two, so that g and b are scaled without rounding, that no |safety| exceeds."""
+        largest = max(float(np.abs(self.safety).max()), abs(self.threshold))
+        return float(2.0 ** np.ceil(np.log2(largest)))
+
+    def cost(self, safety: Array | float) -> Array:
+        """Safety, or a threshold on it, in the paper's cost form: ½ − safety/(2D)."""
+        return 0.5 - np.asarray(safety, dtype=np.float64) / (2.0 * self.scale)
+
+    @cached_property
+    def _neighbours(self) -> tuple[Indices, Mask]:
+        n = len(self.altitude)
+        row, column = np.divmod(np.arange(n * n), n)
+        rows = row[:, None] + [step[0] for step in STEPS]
+        columns = column[:, None] + [step[1] for step in STEPS]
+        valid = (rows >= 0) & (rows < n) & (columns >= 0) & (columns < n)
+        return np.where(valid, rows * n + columns, np.arange(n * n)[:, None]), valid
+
+
+def random_world(
+    generator: np.random.Generator,
+    size: int = 20,
+    *,
+    threshold: float = -0.25,
+    step: float = 0.5,
+    length_scale: float = 2.0,
+) -> GridWorld:
+    """Altitude and reward drawn from a Gaussian process, started where the safe seed is not trivial.
+
+    Both maps ~ GP(0, RBF) with unit variance; the reward is shifted to be at least 0. The start has a
+    vertical and a horizontal neighbour that can be entered and left safely; these three cells are known
+    beforehand.
+    """
+    if size < 2:
+        raise ValueError(f"size is {size}; a world needs at least 2 x 2 cells")
+    root = kernel_root(size, step, length_scale)
+    while True:
+        altitude, reward = (root @ generator.standard_normal((size, size)) @ root.T for _ in range(2))
+        neighbours = _two_way(altitude, threshold)
+        starts = np.flatnonzero(
+            (neighbours[:, RIGHT] | neighbours[:, LEFT]) & (neighbours[:, UP] | neighbours[:, DOWN])
+        )
+        if len(starts):
+            break
+        if not np.any(neighbours):
+            raise ValueError(
+                f"no move of a random world has a safety of at least {threshold} both ways; lower the threshold"
+            )
+    start = int(generator.choice(starts))
+    offsets = {RIGHT: 1, DOWN: size, LEFT: -1, UP: -size}
+    horizontal, vertical = (
+        start + offsets[int(generator.choice([action for action in pair if neighbours[start, action]]))]
+        for pair in ((RIGHT, LEFT), (DOWN, UP))
+    )
+    return GridWorld(altitude, reward - reward.min(), start, threshold, step, known=(start, horizontal, vertical))
+
+
+def rising_thresholds(start: float, rise: float, steps: int) -> Array:
+    """The time-variant threshold `start + rise · t/T` for t = 0, …, T − 1; constant when `rise` is 0."""
+    return start + rise * np.arange(steps) / steps
+
+
+def kernel_root(size: int, step: float, length_scale: float) -> Array:
+    """A root of the RBF kernel matrix of one axis; the kernel of the grid is the Kronecker product of two."""
+    values, vectors = np.linalg.eigh(axis_kernel(size, step, length_scale))
+    return np.asarray(vectors * np.sqrt(np.clip(values, 0.0, None)))
+
+
+def axis_kernel(size: int, step: float, length_scale: float) -> Array:
+    """The RBF kernel (n, n) between the coordinates of one axis."""
+    x = np.arange(size) * step
+    return np.asarray(np.exp(-0.5 * ((x[:, None] - x) / length_scale) ** 2))
+
+
+def violations(altitude: Array, path: Indices, thresholds: Array) -> Mask:
+    """Which of the moves of `path` (T + 1 cells) climbed too fast, from the true altitude alone.
+
+    Written apart from everything that certifies, so that a shared mistake cannot hide a violation.
+    """
+    heights = altitude.ravel()[path]
+    return np.asarray(heights[1:] - heights[:-1] > -thresholds[: len(path) - 1])
+
+
+def _two_way(altitude: Array, threshold: float) -> Mask:
+    """Which neighbours (N, 5) can be entered and left with a safety of at least `threshold`."""
+    allowed = np.zeros((*altitude.shape, 5), dtype=bool)
+    across = np.abs(np.diff(altitude, axis=1)) <= -threshold
+    down = np.abs(np.diff(altitude, axis=0)) <= -threshold
+    allowed[:, :-1, RIGHT] = allowed[:, 1:, LEFT] = across
+    allowed[:-1, :, DOWN] = allowed[1:, :, UP] = down
+    return allowed.reshape(-1, 5)
+
+
+def _safe_neighbours(world: GridWorld, state: int) -> list[int]:
+    return [int(cell) for cell in world.next_state[state][_two_way(world.altitude, world.threshold)[state]]]
+
+
+def _safe_starts(world: GridWorld) -> Indices:
+    return np.flatnonzero(_two_way(world.altitude, world.threshold).any(axis=1))
+
+
+def _check_map(name: str, values: Array) -> None:
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
+        raise ValueError(f"the {name} map is {values.shape}; a square map of at least 2 x 2 cells is needed")
+    if not np.all(np.isfinite(values)):
+        bad = np.argwhere(~np.isfinite(values))
+        raise ValueError(
+            f"the {name} map is not finite in {len(bad)} cells, the first at {tuple(bad[0].tolist())}; fill them in"
+        )

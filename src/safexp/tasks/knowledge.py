@@ -10,9 +10,9 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 
-from safexp.logs import Log
-from safexp.signals import Array
-from safexp.stops import Controller, WayOut
+from safexp.backups.stops import Controller, WayOut
+from safexp.core.arrays import Array
+from safexp.shield.logs import Log
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Knowledge:
         projection: linear combinations (k, ds) of an observation, which are all that the cost depends on.
         softness: says that the cost is 1 / (1 + exp(margin / softness)).
         exact_gp: settings of `ExactGP` under which its bound is believable here.
-        fallback: a controller that drives out of all cost, and a bound on what that costs, for `safexp.stops.Fallback`.
+        fallback: a controller that drives out of all cost, and a bound on what that costs, for `Fallback`.
     """
 
     cost: Callable[[Array, Array], ArrayLike] | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from safexp.core.arrays import Array
 
 
 @dataclass(frozen=True, slots=True)

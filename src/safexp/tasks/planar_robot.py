@@ -23,8 +23,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from safexp.logs import Log
-from safexp.signals import Array
+from safexp.core.arrays import Array
+from safexp.shield.logs import Log
 from safexp.tasks.knowledge import Knowledge
 from safexp.tasks.scene import Floor, Scene
 

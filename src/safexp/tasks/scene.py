@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from gymnasium.vector import VectorEnv
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from safexp.core.arrays import Array
+
 Place = tuple[float, float]
 
 
@@ -26,10 +25,19 @@ class Floor:
 
 
 @dataclass(frozen=True, slots=True)
+class Shape:
+    """What else stands or lies on the floor: the corners (k, 2) of its outline, and what it is, for its colour."""
+
+    kind: str
+    corners: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     """One moment, in metres and radians: the robot at `position` (2,) on its floor.
 
-    Further the corners of the vase (4, 2), if there is one, and the way driven so far (t, 2).
+    Further the way driven so far (t, 2), what else stands about, and whether the robot is at fault just now. The
+    picture shows the square of half-width `reach` about `centre`; by default the floor and a border.
     """
 
     floor: Floor
@@ -37,7 +45,10 @@ class Scene:
     heading: float
     trail: Array
     robot: str = "Point"
-    vase: Array | None = None
+    shapes: tuple[Shape, ...] = ()
+    alarm: bool = False
+    centre: Place = (0.0, 0.0)
+    reach: float | None = None
 
 
 def scenes_of(envs: VectorEnv[Any, Any, Any]) -> Callable[[int], Scene] | None:

@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
-from safexp.logs import Log
+from safexp.shield.logs import Log
 from safexp.tasks.knowledge import Knowledge
 
 
@@ -82,7 +82,7 @@ def knowledge_of_moving(robot: str, limit: float) -> Knowledge:
         return Knowledge()
 
     def log(rng: np.random.Generator) -> Log:
-        from safexp.tasks.cautious import gentle  # which steps these environments
+        from safexp.tasks.seed_controllers import gentle  # which steps these environments
 
         return gentle("safexp/HalfCheetahVelocity-v0", limit, 150, 100, rng).log
 

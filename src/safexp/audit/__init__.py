@@ -1,0 +1,1 @@
+"""How often a trained policy violates its constraint, with exact bounds."""

@@ -1,0 +1,214 @@
+"""How often does it violate? Exact intervals for any trained policy, with or without its shield.
+
+Episodes are judged from true costs by the constraint's original definition (`episodes.Recorder`); nothing here asks
+the shield whether it did well. They are played in blocks of `WIDTH` environments: episode number s is what row
+s mod `WIDTH` of its block does, and a block follows from its number alone, to the last bit on one machine. So every
+episode can be played again by its number, its *seed*.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch as th
+
+from safexp.audit.results import CONFIDENCE, Accuracy, Audit, InputShift, Judged, Latency, risk_of
+from safexp.constraints import Constraint
+from safexp.core.arrays import Observations, take
+from safexp.envs.guard import NothingSafeError
+from safexp.envs.vector import Infos
+from safexp.mase.mase import MASE
+from safexp.quantifiers.base import Transitions
+from safexp.records import coverage
+from safexp.records.coverage import Calibration, Coverage
+from safexp.records.episodes import Episode
+from safexp.records.statistics import anytime_interval
+from safexp.runs.evaluate import Subject, first_episodes, load_subject
+
+WIDTH = 100
+"""How many episodes are played side by side."""
+
+MOST_DECISIONS = 500
+"""How many decisions are timed."""
+
+WORST = 5
+SHIFTS = 5
+
+
+def audit(
+    path: Path,
+    episodes: int = 300,
+    first_seed: int = 1_000_000,
+    task: str | None = None,
+    task_options: Mapping[str, Any] | None = None,
+    shielded: bool = True,
+    max_risk: float = 0.01,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Audit:
+    """Play so many episodes of a run folder's or a file's agent, deterministic, and judge them.
+
+    Args:
+        path: a run folder, or an agent.safexp.
+        episodes: how many; fixed beforehand, or `Risk.upper` does not hold.
+        first_seed: the number of the first; others than a run was trained or tuned on.
+        task: another task than it was trained on.
+        task_options: that task's arguments.
+        shielded: False executes every proposal.
+        max_risk: what `Audit.passed` compares the upper bound with.
+        tell: is told after every block how it stands.
+    """
+    if episodes < 1 or first_seed < 0 or not 0 <= max_risk <= 1:
+        raise ValueError(
+            f"episodes={episodes} must be at least 1, seed={first_seed} at least 0, and max_risk={max_risk} a "
+            "probability."
+        )
+    begin = time.perf_counter()
+    subject = _load(path, task, task_options, shielded)
+    try:
+        judged: list[Judged] = []
+        seen = _Watcher(subject)
+        for block in range(first_seed // WIDTH, (first_seed + episodes - 1) // WIDTH + 1):
+            numbered = zip(range(block * WIDTH, (block + 1) * WIDTH), _play(subject, block, seen), strict=True)
+            judged += [Judged(*pair) for pair in numbered if 0 <= pair[0] - first_seed < episodes]
+            seen.harvest()
+            tell(_progress(judged, episodes))
+        every = [one.episode for one in judged]
+        return Audit(
+            checkpoint=str(path),
+            task=subject.task,
+            method=subject.method,
+            constraint=re.sub(r"<function (.+?) at 0x[0-9a-f]+>", r"\1", repr(subject.envs.constraint)),
+            shielded=subject.agent is not None and shielded,
+            first_seed=first_seed,
+            max_risk=max_risk,
+            risk=risk_of([episode.violated for episode in every]),
+            mean_return=float(np.mean([episode.true_return for episode in every])),
+            mean_cost=float(np.mean([episode.cost for episode in every])),
+            max_cost=max(episode.cost for episode in every),
+            max_step_cost=max(episode.max_step_cost for episode in every),
+            stops=sum(episode.stopped for episode in every),
+            interventions=sum(episode.interventions for episode in every),
+            takeovers=sum(episode.takeovers for episode in every),
+            worst=tuple(sorted(judged, key=partial(_badness, subject.envs.constraint), reverse=True)[:WORST]),
+            accuracy=seen.accuracy(),
+            shift=seen.shift(),
+            latency=seen.latency(),
+            seconds=time.perf_counter() - begin,
+        )
+    finally:
+        subject.envs.close()
+
+
+def replay(
+    path: Path,
+    seed: int,
+    task: str | None = None,
+    task_options: Mapping[str, Any] | None = None,
+    shielded: bool = True,
+) -> Judged:
+    """The episode of this number once more: its block is played again."""
+    subject = _load(path, task, task_options, shielded)
+    try:
+        return Judged(seed, _play(subject, seed // WIDTH, None)[seed % WIDTH])
+    finally:
+        subject.envs.close()
+
+
+class _Watcher:
+    """What is kept of the steps of an audit: transitions for the quantifier and for shifts, decisions to time again."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._decisions: list[tuple[Observations, Any]] = []
+        self._counts: list[Coverage] = []
+        self._calibrations: list[Calibration] = []
+        self._inputs: list[Transitions] = []
+        self._steps = 0
+
+    def __call__(self, observations: Observations, infos: Infos) -> None:
+        """Keep what one of the environments saw."""
+        row = self._steps % len(infos)
+        self._steps += 1
+        if len(self._decisions) < MOST_DECISIONS:
+            agent = self._subject.agent
+            seen = observations if agent is None else agent.guard.raw(observations)
+            self._decisions.append((take(seen, row), infos[row].get("shield", {}).get("threshold")))
+
+    def harvest(self) -> None:
+        """Look at the transitions of a block."""
+        agent = self._subject.agent
+        harvest = None if agent is None else agent.guard.harvest()
+        if agent is not None and harvest is not None:
+            self._counts.append(coverage.measure(agent.quantifier, *harvest))
+            self._calibrations.append(coverage.calibration(agent.quantifier, harvest.transitions))
+            self._inputs.append(harvest.transitions)
+
+    def accuracy(self) -> Accuracy | None:
+        agent = self._subject.agent
+        if agent is None or not self._counts:
+            return None
+        rows, within = zip(*self._calibrations, strict=True)
+        found = Calibration(sum(rows), tuple(sum(column) for column in zip(*within, strict=True)))
+        return Accuracy(coverage.total(self._counts), found, agent.quantifier.delta)
+
+    def shift(self) -> InputShift | None:
+        agent = self._subject.agent
+        if agent is None or not agent.inputs.count or not self._inputs:
+            return None
+        states, actions = (
+            np.concatenate([getattr(part, name) for part in self._inputs]) for name in ("states", "actions")
+        )
+        shifts, outside = agent.inputs.compare(states, actions)
+        return InputShift(agent.inputs.count, len(states), outside, tuple(shifts[:SHIFTS]))
+
+    def latency(self) -> Latency:
+        times = []
+        for observation, threshold in self._decisions:
+            begin = time.perf_counter()
+            if self._subject.agent is not None and self._subject.agent.guard.shielding:
+                self._subject.agent.predict(observation, threshold, episode_start=True)
+            elif self._subject.agent is not None:
+                self._subject.agent.propose(observation, threshold, episode_start=True)
+            else:
+                self._subject.trained.learner.predict(observation, deterministic=True)
+            times.append(1e6 * (time.perf_counter() - begin))
+        return Latency(len(times), *(round(float(np.percentile(times, q)), 1) for q in (50, 99)))
+
+
+def _load(path: Path, task: str | None, task_options: Mapping[str, Any] | None, shielded: bool) -> Subject:
+    th.set_num_threads(1)  # results must not depend on the machine's cores
+    subject = load_subject(path, WIDTH, task, task_options)
+    if isinstance(subject.agent, MASE):
+        subject.agent.guard.shielding = shielded
+    return subject
+
+
+def _play(subject: Subject, block: int, seen: _Watcher | None) -> list[Episode]:
+    try:
+        return first_episodes(subject, block * WIDTH, seen)
+    except NothingSafeError as error:
+        raise ValueError(
+            f"the shield certifies nothing on {subject.task}, so there is nothing to audit: {error}"
+        ) from error
+
+
+def _badness(constraint: Constraint, one: Judged) -> tuple[bool, float, float, float]:
+    """What is limited comes first."""
+    episode = one.episode
+    costs = (episode.max_step_cost, episode.cost) if constraint.on_every_step else (episode.cost, episode.max_step_cost)
+    return episode.violated, *costs, -episode.true_return
+
+
+def _progress(judged: Sequence[Judged], wanted: int) -> str:
+    count, total = sum(one.episode.violated for one in judged), len(judged)
+    low, high = anytime_interval(count, total, CONFIDENCE)
+    return (
+        f"{total:,} of {wanted:,} episodes, {count:,} violations; "
+        f"risk {100 * float(low):.3g} to {100 * float(high):.3g} % (95 %, at any time)"
+    )

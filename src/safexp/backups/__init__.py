@@ -1,0 +1,1 @@
+"""What drives, or stops, when the learner may not go on."""

@@ -1,0 +1,212 @@
+"""A second policy, learned alongside the first, that returns to where nothing costs: the paper's future work."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Any
+
+import numpy as np
+import torch as th
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3 import TD3
+from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.vec_env import VecEnv
+
+from safexp.backups.stops import Driven, Stop, short_of
+from safexp.constraints import Constraint
+from safexp.core.arrays import Array, Flags, Observations, as_batch
+from safexp.core.encoding import encode_observations
+from safexp.core.files import CheckpointError
+from safexp.core.no_environments import NoEnvironments
+
+NEGLIGIBLE = 0.5
+"""An expected cost, in steps of the largest cost, below which a state is taken to be out."""
+
+
+NEARBY = 25
+"""How many steps from a cost are near it."""
+
+
+class LearnedReset(Stop):
+    """Takes over where the calibrated bound of its own way out reaches what remains, and drives out.
+
+    Policy and critics are TD3's with the reward −cost, off-policy, from all that is executed, whoever drove: their
+    value C(s) is the discounted cost-to-go of returning. The certificate of a state is C(s) + `offset`. A takeover
+    *misses* if a human had to end it, or if it cost more from the learner's last step on than the certificate of the
+    state before. Every takeover moves the offset (adaptive conformal inference): a miss by rate·(1 − δ), any other by
+    −rate·δ, so that in the long run δ of them miss, however the policies change while they are judged. The offset
+    begins with half of what the constraint does and never exceeds that, so δ is an aim and no guarantee: of
+    `takeovers`, `misses` missed and `failures` were stopped.
+
+    Args:
+        delta: how often a takeover may miss.
+        rate: how fast the offset moves.
+        gradient_steps: TD3's updates at the end of an epoch.
+        capacity: how many transitions are kept.
+        learner_options: of TD3, over ours.
+        seed: of TD3.
+        spare: how much more must remain before it hands back on the way.
+        braking: see `Stop`.
+        penalty: see `Stop`.
+    """
+
+    def __init__(
+        self,
+        delta: float = 0.01,
+        rate: float = 2.0,
+        gradient_steps: int = 200,
+        capacity: int = 100_000,
+        learner_options: dict[str, Any] | None = None,
+        seed: int = 0,
+        spare: float = 2.0,
+        braking: float = 0.0,
+        penalty: float = 0.0,
+    ) -> None:
+        super().__init__(braking, penalty)
+        if not (0 < delta < 1 and 0 < rate < math.inf):
+            raise ValueError(f"LearnedReset(delta={delta}, rate={rate}) needs 0 < delta < 1 and a rate above 0.")
+        self.delta = delta
+        self.rate = rate
+        self.gradient_steps = gradient_steps
+        self.capacity = capacity
+        self.learner_options = dict(learner_options or {})
+        self.seed = seed
+        self.spare = spare
+        self.takeovers = self.misses = self.failures = 0
+
+    def check(self, constraint: Constraint, venv: VecEnv) -> None:
+        super().check(constraint, venv)
+        if float(np.min(constraint.largest_threshold)) <= 1 + self.braking:
+            raise ValueError(
+                f"{type(constraint).__name__} leaves no budget for a way out, which LearnedReset needs: where every "
+                "single cost is limited, give a controller as safe_action=."
+            )
+        if not isinstance(venv.action_space, spaces.Box) or np.ndim(constraint.largest_threshold):
+            raise ValueError(
+                f"LearnedReset drives with bounded real actions under a single constraint, not {venv.action_space} "
+                f"under {type(constraint).__name__}: use Fallback."
+            )
+        self._space = venv.observation_space
+        example = encode_observations(self._space, as_batch(self._space.sample()))
+        states = spaces.Box(-np.inf, np.inf, example.shape[1:], np.float32)
+        ours: dict[str, Any] = {
+            "gamma": 0.97,
+            "tau": 0.02,
+            "policy_kwargs": {"net_arch": [64, 64]},
+            "buffer_size": self.capacity,
+            "device": "cpu",
+        }
+        options = ours | self.learner_options
+        self.learner = TD3("MlpPolicy", NoEnvironments(states, venv.action_space), seed=self.seed, **options)
+        self.learner.set_logger(Logger(None, []))
+        self._largest = self.offset = float(constraint.largest_threshold) / 2
+        n = venv.num_envs
+        self._buffer = ReplayBuffer(self.capacity, states, venv.action_space)
+        self.learner.replay_buffer = self._buffer
+        self._recent: deque[tuple[NDArray[Any], ...]] = deque(maxlen=max(self.capacity // n, 1))
+        self._rng = np.random.default_rng(self.seed)
+        self._spent = np.zeros(n)
+        self._promised = np.zeros(n)
+        self._followed = np.zeros(n, dtype=bool)
+
+    def takes_over(self, observations: Observations, remaining: Array, driving: Flags) -> Flags:
+        expected = self.cost_to_go(self._encoded(observations))
+        needed = np.where(expected > NEGLIGIBLE, expected + self.offset, 0.0)
+        return short_of(needed, remaining, np.where(driving, self.spare, 0.0))
+
+    def act(self, observations: Observations) -> NDArray[Any]:
+        return self.learner.predict(self._encoded(observations), deterministic=True)[0]
+
+    def cost_to_go(self, states: Array) -> Array:
+        """C(s) (n,): the larger of two critics' discounted costs of returning from these encoded states."""
+        with th.no_grad():
+            tensor = th.as_tensor(states, dtype=th.float32)
+            values = self.learner.critic(tensor, self.learner.actor(tensor))
+        return -th.cat(values, dim=1).min(dim=1).values.numpy().astype(np.float64)
+
+    def note(self, step: Driven) -> None:
+        """Store the transitions, and follow what each takeover costs from the learner's last step on."""
+        if not self.learning:
+            return
+        before, after = self._encoded(step.step.observations), self._encoded(step.step.next_observations)
+        self._recent.append((before, after, self.learner.policy.scale_action(step.step.actions), -step.costs))
+        begins = step.driving_on & ~step.driving
+        if begins.any():
+            self._promised[begins] = np.maximum(self.cost_to_go(before[begins]), 0.0) + self.offset
+            self._spent[begins] = 0.0
+        self._spent += step.costs
+        over = self._followed & ~step.driving_on
+        self._followed = (self._followed & ~over) | begins
+        for row in np.flatnonzero(over & (step.stopped | ~step.ended)).tolist():
+            self._judge(row, bool(step.stopped[row]))
+
+    def end(self, rows: Flags, stopped: bool) -> None:
+        """Judge the takeovers that a human ended, and forget the others."""
+        if stopped:
+            for row in np.flatnonzero(self._followed & rows).tolist():
+                self._judge(row, stopped)
+        self._followed &= ~rows
+
+    def _judge(self, row: int, stopped: bool) -> None:
+        missed = bool(stopped or self._spent[row] > self._promised[row])
+        self.takeovers += 1
+        self.misses += missed
+        self.failures += stopped
+        self.offset = float(np.clip(self.offset + self.rate * (missed - self.delta), 0.0, self._largest))
+
+    def learn(self) -> None:
+        """Update TD3."""
+        self._store()
+        if self._buffer.size() > self.learner.batch_size:
+            self.learner.train(self.gradient_steps, self.learner.batch_size)
+
+    def metrics(self) -> dict[str, float]:
+        """How many takeovers were judged, cost more than was certified, or were stopped all the same; the offset."""
+        counts = {"judged": self.takeovers, "missed": self.misses, "failed": self.failures}
+        return {f"reset_{name}": count for name, count in counts.items()} | {"reset_offset": self.offset}
+
+    def _store(self) -> None:
+        """Keep the steps of an epoch that were near a cost in time, and as many of the others.
+
+        None of them is an end: time limits and stops end an episode, and not what it would have cost to go on.
+        """
+        parts = [np.stack(column) for column in zip(*self._recent, strict=True)]
+        self._recent.clear()
+        if not parts:
+            return
+        near = near_in_time(parts[3] < 0)
+        others = ~near & (self._rng.random(near.shape) < near.mean() / max(1.0 - near.mean(), 1e-9))
+        kept = [part[near | others] for part in parts]
+        buffer, count = self._buffer, len(kept[3])
+        places = (buffer.pos + np.arange(count)) % buffer.buffer_size
+        for stored, part in zip(
+            (buffer.observations, buffer.next_observations, buffer.actions, buffer.rewards), kept, strict=True
+        ):
+            stored[places, 0] = part
+        buffer.full |= buffer.pos + count >= buffer.buffer_size
+        buffer.pos = (buffer.pos + count) % buffer.buffer_size
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        weights = {name: part.cpu().numpy() for name, part in self.learner.policy.state_dict().items()}
+        return {**weights, "offset": np.array(self.offset)}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        if "offset" not in state:
+            raise CheckpointError("the file holds no learned reset: it was saved with another stop.")
+        weights = {name: th.as_tensor(part) for name, part in state.items() if name != "offset"}
+        self.learner.policy.load_state_dict(weights)
+        self.offset = state["offset"].item()
+
+    def _encoded(self, observations: Observations) -> Array:
+        return encode_observations(self._space, observations)
+
+
+def near_in_time(costly: Flags) -> Flags:
+    """Which steps (t, n) are at most `NEARBY` before or after a costly one (t, n) of the same environment."""
+    counts = np.concatenate([np.zeros((1, costly.shape[1])), np.cumsum(costly, axis=0)])
+    steps = np.arange(len(costly))
+    first, last = np.maximum(steps - NEARBY, 0), np.minimum(steps + NEARBY + 1, len(costly))
+    return np.asarray(counts[last] > counts[first])

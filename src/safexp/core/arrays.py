@@ -1,0 +1,40 @@
+"""Array types, and batches of observations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Observations = Any
+"""A batch of observations: an array (n, ...), or a dict of such arrays."""
+
+
+def batch_size(observations: Observations) -> int:
+    """How many observations a batch, which may be a dict of arrays, holds."""
+    first = next(iter(observations.values())) if isinstance(observations, dict) else observations
+    return len(first)
+
+
+def take(observations: Observations, index: Any) -> Any:
+    """One observation, or some, out of a batch."""
+    if isinstance(observations, dict):
+        return {key: part[index] for key, part in observations.items()}
+    return observations[index]
+
+
+def as_batch(observation: Any) -> Observations:
+    """One observation as a batch of one."""
+    if isinstance(observation, dict):
+        return {key: np.asarray(part)[None] for key, part in observation.items()}
+    return np.asarray(observation)[None]
+
+
+def readable(observations: Observations) -> NDArray[np.bool_]:
+    """Which of n observations (n,) are finite throughout."""
+    parts = observations.values() if isinstance(observations, dict) else [observations]
+    finite = [np.isfinite(np.asarray(part, dtype=np.float64)).reshape(len(part), -1).all(axis=1) for part in parts]
+    return np.asarray(np.logical_and.reduce(finite))

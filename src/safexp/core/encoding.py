@@ -1,0 +1,98 @@
+"""Observations and actions of any Gymnasium space as the plain vectors that quantifiers work on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from safexp.core.arrays import Array, Observations
+
+
+def encode_observations(space: spaces.Space[Any], observations: Observations) -> Array:
+    """A batch of observations as states (n, ds): boxes raveled, discrete ones one-hot, dicts by their sorted keys.
+
+    Raises:
+        ValueError: where the batch does not fit the space or holds a NaN or an infinity.
+    """
+    if isinstance(space, spaces.Dict):
+        if not isinstance(observations, dict) or set(observations) != set(space.spaces):
+            given = sorted(observations) if isinstance(observations, dict) else type(observations).__name__
+            raise ValueError(f"observations have keys {given}, expected {sorted(space.spaces)}.")
+        parts = [encode_observations(space[key], observations[key]) for key in sorted(space.spaces)]
+        return np.concatenate(parts, axis=1)
+    if isinstance(space, spaces.Discrete):
+        return one_hot(np.asarray(observations).reshape(-1) - space.start, int(space.n))
+    if not isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
+        raise ValueError(
+            f"observation space {space} is not supported; use Box, Discrete, MultiBinary, MultiDiscrete or a Dict "
+            "of them (gymnasium.wrappers.FlattenObservation turns others into a Box)."
+        )
+    batch = np.asarray(observations, dtype=np.float64)
+    if batch.shape[1:] != space.shape:
+        raise ValueError(f"observations have shape {batch.shape}, expected (n, {', '.join(map(str, space.shape))}).")
+    states = batch.reshape(len(batch), -1)
+    finite = np.isfinite(states)
+    if not finite.all():
+        index = int(np.flatnonzero(~finite.all(axis=1))[0])
+        raise ValueError(
+            f"observation {index} of the batch holds a NaN or an infinity: {states[index]}; "
+            "a state that cannot be read cannot be certified: mend the environment or its sensors."
+        )
+    return states
+
+
+def encode_actions(space: spaces.Space[Any], actions: NDArray[Any]) -> Array:
+    """A batch of actions as vectors (n, da): boxes raveled and clipped, discrete ones one-hot."""
+    if isinstance(space, spaces.Discrete):
+        return one_hot(np.asarray(actions).reshape(-1) - space.start, int(space.n))
+    assert isinstance(space, spaces.Box), "check_action_space came first"
+    # At the space's own precision, so that what is certified is what is run.
+    batch = np.asarray(actions, dtype=space.dtype)
+    if batch.shape[1:] != space.shape:
+        raise ValueError(f"actions have shape {batch.shape}, expected (n, {', '.join(map(str, space.shape))}).")
+    # np.clip, at half its price for few numbers.
+    return np.minimum(np.maximum(batch, space.low), space.high).reshape(len(batch), -1).astype(np.float64)
+
+
+def fits(space: spaces.Space[Any], value: Any) -> bool:
+    """Whether one observation or action has its space's shape, is finite, and lies within its bounds."""
+    if isinstance(space, spaces.Dict):
+        parts = space.spaces
+        return isinstance(value, dict) and value.keys() == parts.keys() and all(fits(parts[k], value[k]) for k in parts)
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    if array.shape != space.shape or not np.isfinite(array).all():
+        return False
+    if isinstance(space, spaces.Box):
+        if np.issubdtype(space.dtype, np.floating):
+            with np.errstate(over="ignore"):  # infinite is outside, too
+                array = array.astype(space.dtype)  # as the bounds were rounded
+        return bool(((array >= space.low) & (array <= space.high)).all())
+    return bool((array == np.floor(array)).all()) and space.contains(array.astype(space.dtype))
+
+
+def check_action_space(space: spaces.Space[Any]) -> spaces.Box | spaces.Discrete:
+    """The space itself, if a shield can search it."""
+    if isinstance(space, spaces.Discrete):
+        return space
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        if not space.is_bounded():
+            raise ValueError(
+                f"action space {space} has no finite bounds, so its safe actions cannot be searched; "
+                "bound it, for example with gymnasium.wrappers.RescaleAction."
+            )
+        return space
+    raise ValueError(f"action space {space} is not supported; use a bounded float Box or Discrete.")
+
+
+def one_hot(indices: NDArray[Any], size: int) -> Array:
+    """Indices (n,) as rows (n, size) of an identity matrix."""
+    whole = indices.astype(np.int64) if np.isfinite(indices).all() else np.full(indices.shape, -1)
+    if indices.size and not (whole.min() >= 0 and whole.max() < size and (whole == indices).all()):
+        raise ValueError(f"{indices.tolist()} are not all indices of {size} choices.")
+    return np.eye(size)[whole]

@@ -1,0 +1,1 @@
+"""Environments as learners see them: vector adapters, the guard, recordings, Sauté, early termination."""

@@ -1,0 +1,48 @@
+"""The early-terminated MDP: an episode ends with the step that breaks the constraint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from stable_baselines3.common.vec_env import VecEnv
+
+from safexp.constraints import Constraint
+from safexp.core.arrays import Array, Flags, Observations
+from safexp.envs.observations import threshold_shown, threshold_space
+from safexp.envs.recording import Outcome, Recording
+
+
+class EarlyTermination(Recording):
+    """Stops an episode *after* the violation: as soon as a cost g_h exceeds its threshold b_h, it is `terminated`.
+
+    Where `Guard` stops before the cost could be incurred, here it has been: every stop is a violation. What has been
+    spent is forgotten at every episode's end, whatever ended it.
+
+    Args:
+        venv: the environments.
+        constraint: turns costs into thresholds.
+        show_threshold: append the threshold to the observation, as for MASE; by default where the constraint says so.
+        penalty: taken from the reward of the step that breaks the constraint.
+    """
+
+    def __init__(
+        self, venv: VecEnv, constraint: Constraint, show_threshold: bool | None = None, penalty: float = 0.0
+    ) -> None:
+        if not (np.isfinite(penalty) and penalty >= 0):
+            raise ValueError(f"EarlyTermination(penalty={penalty}) must be finite and at least 0; it is subtracted.")
+        self.show_threshold = constraint.in_observation if show_threshold is None else show_threshold
+        raw = venv.observation_space
+        super().__init__(venv, constraint, threshold_space(constraint, raw) if self.show_threshold else raw)
+        self.penalty = penalty
+
+    def judge(self, rewards: Array, signals: Array, dones: Flags) -> Outcome:
+        costs = self.constraint.normalise(signals)
+        excess = (costs - self.account.thresholds).reshape(len(dones), -1)  # one column for each cost
+        broken: Flags = excess.max(axis=1) > 0
+        return Outcome(rewards - self.penalty * broken, broken)
+
+    def shown(self, observations: Observations, rows: Any) -> Observations:
+        if not self.show_threshold:
+            return observations
+        return threshold_shown(self.constraint, observations, self.account.thresholds[rows], self.observation_space)

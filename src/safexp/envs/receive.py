@@ -1,0 +1,66 @@
+"""The end of a vector step, on the record before anything else is done with it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv
+
+from safexp.core.arrays import Array, Flags, Observations
+from safexp.core.costs import Step
+from safexp.envs.vector import Infos, info_column, put, readable_column
+from safexp.records.episodes import Recorder
+
+
+class Received(NamedTuple):
+    """What a step of n environments brought.
+
+    `observations` are where the environments are now, first states where `dones`; `step` holds what came before and
+    after the actions, last states where `dones`.
+    """
+
+    observations: Observations
+    rewards: Array
+    dones: Flags
+    infos: Infos
+    step: Step
+    signals: Array
+
+
+def receive(
+    venv: VecEnv,
+    recorder: Recorder,
+    before: Observations,
+    executed: NDArray[Any],
+    interventions: Flags,
+    takeovers: Flags | bool = False,
+) -> Received:
+    """Finish a step that was begun with `executed` in the states `before`, and record it.
+
+    A step that raises is recorded too, whatever raised: each row as far as it can be read, and what cannot be read at
+    its worst, since the actions may have been executed.
+    """
+    recorded, rewards = recorder.steps, np.zeros(len(executed))
+    signals = np.full((len(executed), *np.shape(recorder.constraint.worst_signal)), np.nan)
+    try:
+        observations, given, dones, infos = venv.step_wait()
+        rewards = np.asarray(given, dtype=np.float64)
+        finished = np.flatnonzero(dones).tolist()
+        following = put(observations, finished, [infos[i]["terminal_observation"] for i in finished])
+        step = Step(before, executed, following, lambda key: info_column(venv, infos, key))
+        try:
+            signals = recorder.constraint.signal(step)
+        except Exception:
+            signals = recorder.constraint.salvage(step._replace(info=lambda key: readable_column(venv, infos, key)))
+            raise
+        recorder.step(rewards, signals, interventions, takeovers)
+    except BaseException:
+        if recorder.steps == recorded:
+            unread = np.isnan(signals)
+            worst = np.where(unread, recorder.constraint.worst_signal, signals)
+            unreadable: Flags = np.any(unread.reshape(len(unread), -1), axis=1)
+            recorder.step(np.nan_to_num(rewards), worst, interventions, takeovers, unreadable)
+        raise
+    return Received(observations, rewards, dones, infos, step, signals)

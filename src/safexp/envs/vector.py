@@ -1,0 +1,238 @@
+"""Any environment as a Stable-Baselines3 `VecEnv`: Gymnasium's `Env` and `VectorEnv`, or a `VecEnv` itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import (
+    DummyVecEnv,
+    VecCheckNan,
+    VecEnv,
+    VecEnvWrapper,
+    VecMonitor,
+    VecNormalize,
+    VecVideoRecorder,
+)
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
+
+from safexp.core.arrays import Array, Observations, take
+from safexp.envs.six_values import SixTuple
+
+log = logging.getLogger("safexp")
+
+Infos = list[dict[str, Any]]
+AnyWrapper = gym.Wrapper[Any, Any, Any, Any]
+
+
+def as_vec_env(env: Any) -> VecEnv:
+    """The same environment, or environments, behind SB3's interface with same-step resets."""
+    if isinstance(env, VecEnv):
+        return check_wrappers(env)
+    if isinstance(env, VectorEnv):
+        return BatchedVecEnv(env)
+    if isinstance(env, str):
+        raise TypeError(f"got the name {env!r}, expected a live environment: gymnasium.make({env!r}).")
+    if isinstance(env, type):
+        raise TypeError(f"got the class {env.__name__}, expected an environment: {env.__name__}(...).")
+    if not isinstance(env, gym.Env) and not hasattr(env, "step"):
+        raise TypeError(f"got a {type(env).__name__}, expected a Gymnasium Env or VectorEnv, or an SB3 VecEnv.")
+    return DummyVecEnv([lambda: SixTuple(env, cost_max=None)])
+
+
+def check_wrappers(env: VecEnv) -> VecEnv:
+    """The environment itself, unless a wrapper around it would hide what the shield must see."""
+    layer: Any = env
+    while layer is not None:
+        if isinstance(layer, VecNormalize) and layer.norm_reward:
+            raise ValueError(
+                "VecNormalize(norm_reward=True) would squash the penalty of an emergency stop: wrap the "
+                "environment with norm_reward=False, or scale rewards in the environment."
+            )
+        if isinstance(layer, VecEnvWrapper) and not isinstance(layer, VecMonitor | VecCheckNan | VecVideoRecorder):
+            raise ValueError(
+                f"{type(layer).__name__} hides the raw observation from the shield: give the environment inside it, "
+                "and change observations within the environments (gymnasium.wrappers) instead."
+            )
+        if isinstance(layer, VecMonitor):
+            log.warning("VecMonitor misses the episodes that the shield stops: leave it out, `agent.episodes` has all")
+        layer = getattr(layer, "venv", None)
+    return env
+
+
+def info_column(venv: VecEnv, infos: Infos, key: str) -> NDArray[Any]:
+    """One entry of all infos of a step, as an array (n,)."""
+    if isinstance(venv, BatchedVecEnv) and key in venv.columns:
+        return venv.columns[key]
+    missing = [i for i, info in enumerate(infos) if key not in info]
+    if missing:
+        raise KeyError(
+            f"environment {missing[0]} gave no info[{key!r}] (it has {sorted(infos[missing[0]])}): put it into the "
+            "info of every step, or give the constraint cost=<function of observations, actions, next observations>."
+        )
+    return np.array([info[key] for info in infos], dtype=np.float64)
+
+
+def readable_column(venv: VecEnv, infos: Infos, key: str) -> Array:
+    """One entry of all infos of a step, as an array (n,), NaN where an environment gave no number."""
+    given = venv.columns.get(key) if isinstance(venv, BatchedVecEnv) else [info.get(key) for info in infos]
+    values = np.full(venv.num_envs, np.nan)
+    for i, value in enumerate(() if given is None else given):
+        with suppress(TypeError, ValueError):
+            values[i] = float(value)
+    return values
+
+
+def gives(venv: VecEnv, infos: Infos, key: str) -> bool:
+    """Whether every environment put a single number under this key of its info at this step."""
+    if isinstance(venv, BatchedVecEnv):
+        return key in venv.columns and venv.columns[key].ndim == 1
+    return all(info.get(key) is not None and np.ndim(info[key]) == 0 for info in infos)
+
+
+def reset_some(venv: VecEnv, environments: NDArray[np.bool_], observations: Observations) -> Observations:
+    """Reset just these environments; returns the batch of observations with their rows replaced."""
+    indices = np.flatnonzero(environments).tolist()
+    if isinstance(venv.unwrapped, BatchedVecEnv):
+        fresh = venv.unwrapped.reset_some(environments)
+        rows: Sequence[Any] = [take(fresh, i) for i in indices]
+    else:
+        rows = [observation for observation, _ in venv.env_method("reset", indices=indices)]
+    return put(observations, indices, rows)
+
+
+def put(observations: Observations, indices: Sequence[int], rows: Sequence[Any]) -> Observations:
+    """A copy of the batch with these rows replaced."""
+    if isinstance(observations, dict):
+        return {key: put(part, indices, [row[key] for row in rows]) for key, part in observations.items()}
+    batch = observations.copy()
+    for index, row in zip(indices, rows, strict=True):
+        batch[index] = row
+    return batch
+
+
+class BatchedVecEnv(VecEnv):
+    """A Gymnasium `VectorEnv` as a `VecEnv`, with the infos of the last step kept as arrays in `columns`."""
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
+        self.envs = envs
+        self.columns: dict[str, NDArray[Any]] = {}
+        self._same_step = envs.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP
+        self._actions: NDArray[Any] = np.empty(0)
+        self._observations: Observations = None
+        _keep_infos_exact(envs)
+        super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
+
+    def reset(self) -> VecEnvObs:
+        options = self._options[0] or None
+        observations, _ = self.envs.reset(seed=self._seeds[0], options=options)
+        self._reset_seeds()
+        self._reset_options()
+        self._observations = copied(observations)
+        return cast(VecEnvObs, copied(observations))
+
+    def reset_some(self, environments: NDArray[np.bool_]) -> Observations:
+        """Reset just these environments; returns all observations."""
+        observations, _ = self.envs.reset(options={"reset_mask": environments})
+        if not _equal(take(observations, ~environments), take(self._observations, ~environments)):
+            raise RuntimeError(
+                f"{type(self.envs).__name__} ignores options['reset_mask'] and reset others too, so episodes "
+                "cannot be stopped one by one: make it with vectorization_mode='sync'."
+            )
+        self._observations = copied(observations)
+        return copied(observations)
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        self._actions = actions
+
+    def step_wait(self) -> VecEnvStepReturn:
+        observations, rewards, terminated, truncated, batch = self.envs.step(self._actions)
+        dones = terminated | truncated
+        self._observations = observations = copied(observations)
+        finished: list[int] = np.flatnonzero(dones).tolist()
+        if self._same_step:
+            final = {i: batch["final_obs"][i] for i in finished}
+            self.columns = _columns(batch, batch.get("final_info", {}), dones)
+        else:
+            final = {i: copied(take(observations, i)) for i in finished}
+            self.columns = _columns(batch, {}, dones)
+            if finished:
+                observations = self.reset_some(dones)
+        names = list(self.columns)
+        infos: Infos = [
+            dict(zip(names, values, strict=True)) for values in zip(*self.columns.values(), strict=True)
+        ] or [{} for _ in range(self.num_envs)]
+        for i in finished:
+            infos[i]["TimeLimit.truncated"] = not terminated[i]
+            infos[i]["terminal_observation"] = final[i]
+        return copied(observations), np.asarray(rewards), dones, infos
+
+    def close(self) -> None:
+        self.envs.close()
+
+    def get_images(self) -> Sequence[NDArray[Any] | None]:
+        return cast("Sequence[NDArray[Any] | None]", self.envs.render())
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        return [getattr(self.envs, attr_name) for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        setattr(self.envs, attr_name, value)
+
+    def env_method(self, method_name: str, *args: Any, indices: VecEnvIndices = None, **named: Any) -> list[Any]:
+        return list(getattr(self.envs, method_name)(*args, **named))
+
+    def env_is_wrapped(self, wrapper_class: type[AnyWrapper], indices: VecEnvIndices = None) -> list[bool]:
+        return [False for _ in self._get_indices(indices)]
+
+
+def _columns(batch: dict[str, Any], final: dict[str, Any], dones: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+    """The entries that every environment gave for its step; those of a finished one are in its final info."""
+    columns = {}
+    for key, values in (batch | final).items():
+        if key.startswith("_") or key == "final_obs" or not isinstance(values, np.ndarray):
+            continue
+        given = np.broadcast_to(batch.get(f"_{key}", key in batch), dones.shape)
+        if final:
+            given = np.where(dones, final.get(f"_{key}", key in final), given)
+        if given.all():
+            both = key in batch and key in final
+            mask = dones.reshape(-1, *[1] * (values.ndim - 1))
+            columns[key] = np.where(mask, values, batch[key]) if both else values
+    return columns
+
+
+def _keep_infos_exact(envs: VectorEnv[Any, Any, Any]) -> None:
+    """Let Gymnasium gather numbers as floats: it takes the type of the first, and an int 0 would make a 0.9 a 0."""
+    inner = envs.unwrapped  # what gathers, whatever is wrapped around it
+    gather = inner._add_info
+
+    def in_floats(gathered: dict[str, Any], info: dict[str, Any], index: int) -> dict[str, Any]:
+        return gather(gathered, {key: _as_float(value) for key, value in info.items()}, index)
+
+    setattr(inner, "_add_info", in_floats)  # noqa: B010 (on this instance alone)
+
+
+def _as_float(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.astype(np.float64) if value.dtype.kind in "biu" else value
+    return float(value) if isinstance(value, int | np.integer | np.bool_) else value
+
+
+def _equal(some: Observations, others: Observations) -> bool:
+    if isinstance(some, dict):
+        return all(_equal(part, others[key]) for key, part in some.items())
+    return np.array_equal(some, others, equal_nan=np.issubdtype(np.asarray(some).dtype, np.inexact))
+
+
+def copied(observation: Any) -> Any:
+    """The same observations in memory of their own."""
+    if isinstance(observation, dict):
+        return {key: np.copy(part) for key, part in observation.items()}
+    return np.copy(observation)

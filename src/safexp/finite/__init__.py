@@ -1,1 +1,0 @@
-"""Problems small enough for exact answers: grid worlds and generalised-linear CMDPs."""

@@ -1,0 +1,105 @@
+"""What a batch of experience says about the policies near the one that collected it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch as th
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.preprocessing import preprocess_obs
+from torch import Tensor, nn
+
+from safexp.learners.distributions import Family
+from safexp.learners.jacobian import Derivative, differentiate
+from safexp.learners.trust_region import conjugate_gradient, fisher_product, flatten, split
+
+LEAST_GAIN = 0.03
+"""A conjugate-gradient step that adds less than this share of what its predecessors gained is the last."""
+
+
+class Actor(nn.Module):
+    """A policy of Stable-Baselines3 as a function from observations to its distributions' parameters (n, k)."""
+
+    def __init__(self, policy: ActorCriticPolicy, family: Family) -> None:
+        super().__init__()
+        self.policy = policy
+        self.family = family
+        parts: list[nn.Module] = [policy.pi_features_extractor, policy.mlp_extractor.policy_net, policy.action_net]
+        own = {id(parameter) for part in parts for parameter in part.parameters()} | {
+            id(getattr(policy, "log_std", None))
+        }
+        self.trained = {name: parameter for name, parameter in self.named_parameters() if id(parameter) in own}
+        """What decides on actions, by name; the critics must leave it alone."""
+
+    def forward(self, observations: Any) -> Tensor:
+        policy = self.policy
+        inputs = preprocess_obs(observations, policy.observation_space, normalize_images=policy.normalize_images)
+        features = policy.pi_features_extractor(inputs)
+        return self.family.parameters(policy, policy.mlp_extractor.forward_actor(features))
+
+
+class Look(NamedTuple):
+    """Another policy on the same batch: its probability ratios (n,) to the old one, and the mean KL divergence."""
+
+    ratios: Tensor
+    kl: float
+
+
+class Neighbourhood:
+    """A batch of n steps, for policies given by flat parameters (p,).
+
+    The importance-weighted mean of an advantage A (n,) is the surrogate objective mean(π/π_old · A); `gradient` is its
+    gradient at the old policy, `fisher` the damped Fisher product there, from every `sub_sampling`-th step.
+    """
+
+    def __init__(
+        self, actor: Actor, observations: Any, actions: Tensor, damping: float = 0.1, sub_sampling: int = 1
+    ) -> None:
+        self.actor = actor
+        self._observations = observations
+        self._actions = actions
+        self._parameters = list(actor.trained.values())
+        self.point = flatten(self._parameters).detach()
+        self._here = self._derivative(observations)
+        self._old_log_prob = actor.family.log_prob(self._here.outputs, actions)
+        some = self._here if sub_sampling == 1 else self._derivative(every(observations, sub_sampling))
+        metric = actor.family.metric(some.outputs)
+        self.fisher = fisher_product(some.push, some.pull, metric, damping)
+        self._precondition = some.approximate_inverse(metric, damping)
+
+    def gradient(self, advantages: Tensor) -> Tensor:
+        """∇ mean(π/π_old · A) = mean(A ∇log π) at the old policy, (p,)."""
+        outputs = self._here.outputs.clone().requires_grad_()
+        log_prob = self.actor.family.log_prob(outputs, self._actions)
+        return self._here.pull(*th.autograd.grad((log_prob * advantages).mean(), outputs))
+
+    def natural(self, gradient: Tensor, steps: int) -> Tensor:
+        """F⁻¹g for a gradient g (p,), by at most so many conjugate-gradient steps."""
+        return conjugate_gradient(self.fisher, gradient, steps, self._precondition, LEAST_GAIN)
+
+    @th.no_grad()
+    def look(self, point: Tensor) -> Look:
+        """The policy with these parameters."""
+        outputs = self._model(point, self._observations)
+        ratios = th.exp(self.actor.family.log_prob(outputs, self._actions) - self._old_log_prob)
+        return Look(ratios, float(self.actor.family.kl(self._here.outputs, outputs).mean()))
+
+    @th.no_grad()
+    def move(self, point: Tensor) -> None:
+        """Give the policy these parameters."""
+        for parameter, value in zip(self._parameters, split(point, self._parameters), strict=True):
+            parameter.copy_(value)
+
+    def _model(self, point: Tensor, observations: Any) -> Tensor:
+        parameters = dict(zip(self.actor.trained, split(point, self._parameters), strict=True))
+        return th.func.functional_call(self.actor, parameters, (observations,))
+
+    def _derivative(self, observations: Any) -> Derivative:
+        return differentiate(self.actor, self.actor.trained, observations, tail="policy.log_std")
+
+
+def every(observations: Any, stride: int) -> Any:
+    """Every `stride`-th of a batch of observations."""
+    if isinstance(observations, dict):
+        return {key: part[::stride] for key, part in observations.items()}
+    return observations[::stride]

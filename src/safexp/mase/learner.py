@@ -1,0 +1,162 @@
+"""How an algorithm class of Stable-Baselines3 is put on guarded environments, and found again by its name."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any, TypeGuard
+
+import sb3_contrib
+import stable_baselines3
+import torch as th
+from gymnasium import spaces
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.vec_env import VecEnv
+from torch import nn
+
+from safexp.core.files import Arrays, CheckpointError
+from safexp.envs.guard import Guard
+from safexp.learners.cpo import CPO
+from safexp.learners.lagrangian import TRPOLagrangian
+from safexp.learners.trpo import TRPO
+from safexp.mase.replay import RewritingDictReplayBuffer, RewritingReplayBuffer
+
+POLICY_OPTIONS = ("policy", "policy_kwargs", "use_sde")
+"""What of a learner's options shapes its policy."""
+
+
+def make_learner(
+    learner: type[BaseAlgorithm], guard: Guard, options: dict[str, Any], seed: int | None
+) -> BaseAlgorithm:
+    """A learner on these environments; off-policy ones get a buffer that rewrites penalties."""
+    settings = learner_settings(learner, guard, options, seed)
+    if issubclass(learner, OffPolicyAlgorithm):
+        if settings.get("n_steps", 1) != 1:
+            raise ValueError(
+                f"learner_options['n_steps']={settings['n_steps']}: n-step returns mix rewards, so their penalties "
+                "cannot be rewritten; use n_steps=1."
+            )
+        for name in ("replay_buffer_class", "replay_buffer_kwargs", "optimize_memory_usage"):
+            if settings.get(name):
+                raise ValueError(
+                    f"learner_options[{name!r}]={settings[name]!r}: MASE brings its own buffer, which rewrites "
+                    "penalties and keeps the next observations for it; leave this option out."
+                )
+        settings |= {
+            "replay_buffer_class": RewritingDictReplayBuffer
+            if isinstance(guard.observation_space, spaces.Dict)
+            else RewritingReplayBuffer,
+            "replay_buffer_kwargs": {"guard": guard},
+        }
+    return learner(env=guard, **settings)
+
+
+def learner_settings(
+    learner: type[BaseAlgorithm], envs: VecEnv, options: dict[str, Any], seed: int | None
+) -> dict[str, Any]:
+    """The arguments of a learner's constructor, its environments aside."""
+    if not is_algorithm(learner):
+        raise TypeError(f"learner={learner!r} is not an algorithm class of Stable-Baselines3, such as PPO or SAC.")
+    mapping = isinstance(envs.observation_space, spaces.Dict)
+    # Some learners write into the options they are given, which may be the user's.
+    return {"policy": "MultiInputPolicy" if mapping else "MlpPolicy", "seed": seed} | copy.deepcopy(options)
+
+
+def find_learner(name: str) -> type[BaseAlgorithm]:
+    """The algorithm class of this name: ours, or one of Stable-Baselines3 or its contributions.
+
+    Ours comes first: "TRPO" is safexp's, and "sb3_contrib.TRPO" the other one.
+    """
+    known = _learners()
+    if name not in known:
+        choice = ", ".join(sorted(short for short in known if "." not in short))
+        raise ValueError(f"unknown learner {name!r}: use one of {choice}, or your own as package:Name.")
+    return known[name]
+
+
+def name_of(learner: type[BaseAlgorithm]) -> str:
+    """The name by which `find_learner` finds this class, if it does at all."""
+    short = learner.__name__
+    return short if _learners().get(short) is learner else f"{learner.__module__.partition('.')[0]}.{short}"
+
+
+def _learners() -> dict[str, type[BaseAlgorithm]]:
+    theirs = [found for package in (sb3_contrib, stable_baselines3) for found in vars(package).values()]
+    found = [*filter(is_algorithm, theirs), CPO, TRPO, TRPOLagrangian]
+    whole = {f"{one.__module__.partition('.')[0]}.{one.__name__}": one for one in found}
+    return whole | {one.__name__: one for one in found}
+
+
+def is_algorithm(found: Any) -> TypeGuard[type[BaseAlgorithm]]:
+    """Whether this is an algorithm class in the sense of Stable-Baselines3."""
+    return isinstance(found, type) and issubclass(found, BaseAlgorithm)
+
+
+def load_weights(learner: BaseAlgorithm, arrays: Arrays) -> None:
+    """Put a policy's arrays into a learner of the same kind."""
+    try:
+        learner.policy.load_state_dict({name: th.as_tensor(part) for name, part in arrays.items()})
+    except RuntimeError as error:
+        raise CheckpointError(f"the file's policy is not one of this {type(learner).__name__}: {error}") from error
+
+
+def describe_policy(options: dict[str, Any]) -> dict[str, Any]:
+    """What must be known of a learner's options to build its policy again, as JSON."""
+    wanted = {name: options[name] for name in POLICY_OPTIONS if name in options}
+    return {name: _describe(value, name) for name, value in wanted.items()}
+
+
+def check_policy(document: Any, arrays: Arrays) -> dict[str, Any]:
+    """A file's description of a policy, unless it asks for more than the file's arrays can be the weights of.
+
+    A layer has at least as many weights as it is wide.
+    """
+    if unknown := document.keys() - set(POLICY_OPTIONS):
+        raise CheckpointError(f"the file sets {', '.join(sorted(unknown))}; expected {', '.join(POLICY_OPTIONS)}.")
+    most = sum(part.size for part in arrays.values())
+    if largest := [number for number in _numbers(document) if abs(number) > most]:
+        raise CheckpointError(f"the file asks for a policy with {largest[0]}, but holds {most} numbers in all.")
+    return dict(document)
+
+
+def build_policy(document: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The options that `describe_policy` described, but for those `given` again."""
+    return {name: _build(value) for name, value in document.items() if name not in given} | given
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        yield value
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for part in parts:
+        yield from _numbers(part)
+
+
+def _describe(value: Any, where: str) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, dict):
+        return {key: _describe(part, f"{where}[{key!r}]") for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_describe(part, f"{where}[{i}]") for i, part in enumerate(value)]
+    if isinstance(value, type) and value in vars(nn).values():
+        return {"torch.nn": value.__name__}
+    return {"not saved": f"{where}={value!r}"}
+
+
+def _build(value: Any) -> Any:
+    if isinstance(value, dict) and set(value) == {"not saved"}:
+        raise CheckpointError(
+            f"the file could not hold the learner's option {value['not saved']}: load it with learner_options={{...}}."
+        )
+    if isinstance(value, dict) and set(value) == {"torch.nn"}:
+        found = getattr(nn, str(value["torch.nn"]), None)
+        if not (isinstance(found, type) and issubclass(found, nn.Module)):
+            raise CheckpointError(f"the file names the layer {value['torch.nn']!r}, which torch.nn does not have.")
+        return found
+    if isinstance(value, dict):
+        return {key: _build(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_build(part) for part in value]
+    return value

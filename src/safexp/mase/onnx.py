@@ -1,0 +1,142 @@
+"""A trained policy as an ONNX file, to run where there is no torch; the shield runs beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike
+from torch import nn
+
+from safexp.core.files import write_bytes
+from safexp.mase.mase import MASE
+
+OPSET = 17
+IR_VERSION = 8
+"""Old enough for runtimes of 2022."""
+
+FLOAT = np.dtype(np.float32)
+
+ACTIVATIONS = {nn.Tanh: "Tanh", nn.ReLU: "Relu", nn.Sigmoid: "Sigmoid", nn.ELU: "Elu", nn.LeakyReLU: "LeakyRelu"}
+
+
+def export_onnx(agent: MASE, path: str | Path) -> None:
+    """Write the deterministic policy of an agent, as it would act without its shield.
+
+    Inputs are `observation` (n, ds), raw, and, where the learner saw what remains, `threshold` (n, K), the b_h that
+    `ShieldedPolicy.threshold` tells; the output `action` has a batch axis too. All are single precision, discrete
+    actions int64.
+
+    Raises:
+        ValueError: where `onnx` is missing, or the policy is not a chain of layers on a vector.
+    """
+    try:
+        from onnx import checker, helper
+    except ModuleNotFoundError as error:
+        raise ValueError("exporting needs onnx: pip install 'safexp[onnx]'.") from error
+    graph = _Graph(helper)
+    raw = agent.shield.observation_space
+    if not (isinstance(agent.guard.observation_space, spaces.Box) and isinstance(raw, spaces.Box)):
+        raise ValueError(
+            f"only policies on vectors can be exported, this one sees {agent.guard.observation_space}: flatten its "
+            "observations (gymnasium.wrappers.FlattenObservation)."
+        )
+    if len(raw.shape) != 1:
+        raise ValueError(f"only policies on vectors can be exported, this one sees observations of shape {raw.shape}.")
+    size, value = raw.shape[0], "observation"
+    inputs = [graph.value("observation", size)]
+    if agent.guard.show_threshold:
+        largest = np.atleast_1d(agent.constraint.largest_threshold)
+        inputs.append(graph.value("threshold", len(largest)))
+        scaled = graph.add("Min", graph.add("Max", graph.add("Div", "threshold", largest), 0.0), 1.0)
+        value = graph.add("Concat", value, scaled, axis=1)
+    layers, squashed = _layers(agent.learner.policy)
+    for layer in layers:
+        value = _layer(graph, layer, value)
+    output = _action(graph, agent.shield.action_space, value, squashed)
+    model = helper.make_model(
+        helper.make_graph(graph.nodes, "policy", inputs, [output], graph.constants),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="safexp",
+    )
+    checker.check_model(model, full_check=True)
+    write_bytes(Path(path), model.SerializeToString())
+
+
+class _Graph:
+    """Nodes and constants of a graph that is being built."""
+
+    def __init__(self, helper: Any) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self._helper = helper
+
+    def value(self, name: str, *shape: int) -> Any:
+        """A batch of single-precision numbers."""
+        return self._helper.make_tensor_value_info(name, self._helper.np_dtype_to_tensor_dtype(FLOAT), ["n", *shape])
+
+    def add(self, kind: str, *inputs: str | ArrayLike, output: str | None = None, **attributes: Any) -> str:
+        """One more node; inputs that are no names are constants. Returns the name of what it gives."""
+        names = [given if isinstance(given, str) else self.constant(np.asarray(given, FLOAT)) for given in inputs]
+        name = output or f"value{len(self.nodes)}"
+        self.nodes.append(self._helper.make_node(kind, names, [name], **attributes))
+        return name
+
+    def constant(self, array: Any) -> str:
+        name = f"constant{len(self.constants)}"
+        kind = self._helper.np_dtype_to_tensor_dtype(array.dtype)
+        self.constants.append(self._helper.make_tensor(name, kind, array.shape, array.tobytes(), raw=True))
+        return name
+
+
+def _layers(policy: Any) -> tuple[list[nn.Module], bool]:
+    """The layers from what a policy sees to its action, and whether the last one's are squashed into [−1, 1]."""
+    if getattr(policy, "squash_output", False) and not hasattr(policy, "actor"):
+        raise ValueError(f"{type(policy).__name__} with squash_output=True cannot be exported; train it without.")
+    if hasattr(policy, "mlp_extractor") and hasattr(policy, "action_net") and not hasattr(policy, "lstm_actor"):
+        return [policy.pi_features_extractor, policy.mlp_extractor.policy_net, policy.action_net], False
+    if hasattr(policy, "q_net"):
+        return [policy.q_net.features_extractor, policy.q_net.q_net], False
+    actor = getattr(policy, "actor", None)
+    if actor is not None and hasattr(actor, "latent_pi"):
+        return [actor.features_extractor, actor.latent_pi, actor.mu, nn.Tanh()], True
+    if actor is not None:
+        return [actor.features_extractor, actor.mu], True
+    raise ValueError(f"{type(policy).__name__} cannot be exported: it is not a chain of layers from state to action.")
+
+
+def _layer(graph: _Graph, layer: nn.Module, value: str) -> str:
+    children = list(layer.children())
+    if isinstance(layer, nn.Linear):
+        weight, bias = (part.detach().cpu().numpy() for part in (layer.weight, layer.bias))
+        return graph.add("Gemm", value, weight, bias, transB=1)
+    if type(layer) in ACTIVATIONS:
+        alpha = {nn.ELU: "alpha", nn.LeakyReLU: "negative_slope"}.get(type(layer))
+        attributes: dict[str, Any] = {"alpha": float(getattr(layer, alpha))} if alpha else {}
+        return graph.add(ACTIVATIONS[type(layer)], value, **attributes)
+    if isinstance(layer, nn.Flatten | nn.Identity):
+        return value
+    if isinstance(layer, nn.Sequential) or type(layer).__name__ == "FlattenExtractor":
+        for child in children:
+            value = _layer(graph, child, value)
+        return value
+    known = ", ".join(["Linear", *(kind.__name__ for kind in ACTIVATIONS)])
+    raise ValueError(f"the layer {layer} cannot be exported; policies of {known} can.")
+
+
+def _action(graph: _Graph, space: spaces.Box | spaces.Discrete, value: str, squashed: bool) -> Any:
+    if isinstance(space, spaces.Discrete):
+        graph.add("ArgMax", value, output="action", axis=1, keepdims=0)
+        return graph._helper.make_tensor_value_info(
+            "action", graph._helper.np_dtype_to_tensor_dtype(np.dtype(np.int64)), ["n"]
+        )
+    low, high = space.low.ravel(), space.high.ravel()
+    if squashed:
+        value = graph.add("Add", graph.add("Mul", graph.add("Add", value, 1.0), (high - low) / 2), low)
+    value = graph.add("Min", graph.add("Max", value, low), high)
+    shape = graph.constant(np.array([-1, *space.shape], dtype=np.int64))
+    graph.add("Reshape", value, shape, output="action")
+    return graph.value("action", *space.shape)

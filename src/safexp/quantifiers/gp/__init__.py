@@ -1,0 +1,1 @@
+"""Gaussian processes: exact, sparse and deep."""

@@ -1,0 +1,100 @@
+"""The paper's deep Gaussian process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safexp.core.arrays import Array
+from safexp.quantifiers.gp.deep_model import DeepModel, HiddenLayers, Predictor
+from safexp.quantifiers.gp.inducing import InducingGP
+from safexp.quantifiers.regression import check_counts
+from safexp.quantifiers.targets import Target
+
+
+class DeepGP(InducingGP[DeepModel]):
+    """Gaussian processes of Gaussian processes (Salimbeni and Deisenroth 2017), on the cost or on the margin.
+
+    Hidden layers of `widths` processes with linear means, then one process whose q(v) and noise are set to their
+    optimum in closed form. Mean and width come from `num_samples` fixed samples of the hidden values; the width is a
+    multiple of the standard deviation of an observation. It promises nothing by itself: measure its coverage and
+    calibrate it. Inputs are standardised as they were in the first data.
+
+    As in `SparseGP`, far from the output layer's inducing points the worst is predicted; but linear means go on for
+    ever, so that far inputs may land among known hidden values: a deep GP can be sure of itself where it has seen
+    nothing.
+
+    Args:
+        target: "cost" or "margin"; see `SparseGP`.
+        widths: of the hidden layers; the paper's are (16, 16).
+        num_inducing: inducing points of every process; the paper's are 128.
+        shared: the faster variant. The processes of a hidden layer share their inducing inputs and kernel, and the
+            entries of q(v) are independent.
+        num_samples: samples of the hidden values in a prediction; 10, or 2 of the faster variant.
+        delta: a normal variable leaves the interval with probability δ; each time, and under the model only.
+        multiplier: of the deviation, in place of the normal quantile that belongs to `delta`.
+        capacity: how many transitions are kept; see `DataSet`.
+        steps: gradient steps of an update.
+        first_steps: gradient steps from scratch.
+        batch_size: how many transitions a gradient step looks at.
+        learning_rate: of Adam from scratch; an update has a fifth of it.
+        seed: of first values, batches, samples, and of what is kept.
+    """
+
+    def __init__(
+        self,
+        target: Target = "cost",
+        widths: Sequence[int] = (16, 16),
+        num_inducing: int = 128,
+        shared: bool = False,
+        num_samples: int | None = None,
+        delta: float = 0.01,
+        multiplier: float | None = None,
+        capacity: int = 2048,
+        steps: int = 20,
+        first_steps: int = 200,
+        batch_size: int = 64,
+        learning_rate: float = 0.005,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            target,
+            num_inducing,
+            delta,
+            multiplier,
+            capacity,
+            steps,
+            first_steps,
+            batch_size,
+            learning_rate,
+            seed,
+        )
+        check_counts("DeepGP", **{f"widths[{k}]": width for k, width in enumerate(widths)})
+        self.widths = list(widths)
+        self.shared = shared
+        self.num_samples = (2 if shared else 10) if num_samples is None else num_samples
+        check_counts("DeepGP", num_samples=self.num_samples)
+
+    def _trained(self, pairs: Array, values: Array, steps: int, rng: np.random.Generator) -> Predictor:
+        from safexp.quantifiers.gp.deep_training import train  # here, because a deployed shield needs no torch
+
+        trained = train(
+            pairs,
+            values,
+            self.model,
+            widths=self.widths,
+            shared=self.shared,
+            num_inducing=self.num_inducing,
+            steps=steps,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            rng=rng,
+        )
+        return Predictor(*trained, self.num_samples, self.seed)
+
+    def _from_state(self, parts: dict[str, NDArray[Any]]) -> Predictor:
+        model = DeepModel.of(parts)
+        return Predictor(model, HiddenLayers(model.layers[:-1]), self.num_samples, self.seed)

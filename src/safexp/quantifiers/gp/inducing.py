@@ -1,0 +1,156 @@
+"""What Gaussian processes with inducing points share: data, refits, the cost from what is modelled, and files."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safexp.core.arrays import Array
+from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.data_set import DataSet
+from safexp.quantifiers.regression import (
+    check_counts,
+    check_delta,
+    check_positive,
+    check_question,
+    pairs_of,
+    refit,
+    settings_of,
+)
+from safexp.quantifiers.targets import (
+    Target,
+    check_target,
+    cost_interval,
+    normal_multiplier,
+    prior_mean,
+    target_of,
+    unknown_interval,
+)
+
+MODEL = "model."
+"""What the names of the model's arrays begin with in `InducingGP.state`."""
+
+
+class Model(Protocol):
+    """What was learned."""
+
+    def state(self) -> dict[str, Array]:
+        """As named arrays."""
+
+
+M = TypeVar("M", bound=Model)
+
+
+class Fitted(Protocol[M]):
+    """A model ready for questions."""
+
+    model: M
+
+    def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        """Mean without the prior's, and variance of an observation, (n, m)."""
+
+
+class InducingGP(Quantifier, Generic[M]):
+    """A process that is trained on a bounded data set, and whose width is a multiple of its standard deviation.
+
+    The arguments are those of `SparseGP`.
+    """
+
+    bounds_realised_cost = True
+
+    def __init__(
+        self,
+        target: Target,
+        num_inducing: int,
+        delta: float,
+        multiplier: float | None,
+        capacity: int,
+        steps: int,
+        first_steps: int,
+        batch_size: int,
+        learning_rate: float,
+        seed: int,
+    ) -> None:
+        self._name = name = type(self).__name__
+        check_target(name, target)
+        check_counts(name, num_inducing=num_inducing, steps=steps, first_steps=first_steps, batch_size=batch_size)
+        check_delta(name, delta)
+        check_positive(name, multiplier=multiplier, learning_rate=learning_rate)
+        self.target = target
+        self.num_inducing = num_inducing
+        self.delta = delta
+        self.multiplier = multiplier
+        self.capacity = capacity
+        self.steps = steps
+        self.first_steps = first_steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.seed = seed
+        self._multiplier = normal_multiplier(delta) if multiplier is None else multiplier
+        self._fitted: Fitted[M] | None = None
+        self._data = DataSet(capacity, seed)
+
+    @abstractmethod
+    def _trained(self, pairs: Array, values: Array, steps: int, rng: np.random.Generator) -> Fitted[M]:
+        """Train on `values` (n,), less the prior's mean, at `pairs` (n, d), from the old model if there is one."""
+
+    @abstractmethod
+    def _from_state(self, parts: dict[str, NDArray[Any]]) -> Fitted[M]:
+        """The model whose `state` these parts are."""
+
+    def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        if self._fitted is None:
+            return unknown_interval(*actions.shape[:2])
+        return cost_interval(self.target, *self.predict_target(states, actions))
+
+    def predict_target(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        """Mean and width (n, m) of what is modelled: the cost, or the margin."""
+        if self._fitted is None or self._data.rows is None:
+            raise ValueError(f"{self._name} has not learned anything yet: call fit or update first.")
+        rows = self._data.rows
+        check_question(self._name, (rows.states.shape[1], rows.actions.shape[1]), states, actions)
+        mean, variance = self._fitted.predict(states, actions)
+        return mean + prior_mean(self.target), self._multiplier * np.sqrt(variance)
+
+    @property
+    def model(self) -> M | None:
+        """What was learned, if anything was."""
+        return None if self._fitted is None else self._fitted.model
+
+    def update(self, data: Transitions) -> None:
+        target_of(self._name, self.target, data)
+        self._data.add(data)
+        self._fitted = refit(self._name, self._fitted, self._train)
+
+    def fit(self, data: Transitions) -> None:
+        target_of(self._name, self.target, data)
+        self._data = DataSet(self.capacity, self.seed)
+        self._fitted = None
+        self.update(data)
+
+    def settings(self) -> dict[str, Any]:
+        return settings_of(self)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        model = {} if self.model is None else self.model.state()
+        return {**self._data.state(), **{f"{MODEL}{name}": part for name, part in model.items()}}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self._data.restore(state)
+        parts = {name.removeprefix(MODEL): np.array(part) for name, part in state.items() if name.startswith(MODEL)}
+        self._fitted = self._from_state(parts) if parts else None
+
+    def with_delta(self, delta: float) -> Self:
+        copy = type(self)(**(self.settings() | {"delta": delta}))
+        copy.restore(self.state())
+        return copy
+
+    def _train(self) -> Fitted[M]:
+        rows = self._data.rows
+        assert rows is not None, "trained after data was added"
+        values = target_of(self._name, self.target, rows) - prior_mean(self.target)
+        steps = self.first_steps if self.model is None else self.steps
+        return self._trained(pairs_of(rows), values, steps, np.random.default_rng([self.seed, self._data.updates]))

@@ -1,0 +1,1 @@
+"""What happened, counted without the shield: episodes, coverage, input shift, statistics."""

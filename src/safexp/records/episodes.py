@@ -1,0 +1,159 @@
+"""What happened, episode by episode, from true rewards and true costs alone: nothing here knows of the shield."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from safexp.constraints import Constraint
+from safexp.core.arrays import Array, Flags, Observations
+
+
+class Episode(NamedTuple):
+    """One finished episode.
+
+    `true_return` adds up the environment's rewards, `penalised_return` those that the learner got. `cost` and
+    `max_step_cost` are in the user's units (of several costs, their sum); `violated` is judged by the constraint's
+    original definition. `end_step` counts environment steps since the start of training, `takeovers` the steps under
+    another controller than the learner, `unreadable` those whose cost could not be read and was judged at its worst.
+    """
+
+    episode: int
+    end_step: int
+    length: int
+    true_return: float
+    penalised_return: float
+    cost: float
+    max_step_cost: float
+    violated: bool
+    stopped: bool
+    interventions: int
+    takeovers: int = 0
+    unreadable: int = 0
+
+
+class Witness(Protocol):
+    """Is told by a `Recorder` when something happens: episodes begin, all environments step, an episode ends."""
+
+    def begin(self, environments: Flags) -> None: ...
+
+    def step(self) -> None: ...
+
+    def end(self, environment: int, episode: Episode) -> None: ...
+
+
+class Recorder:
+    """Follows n environments and keeps a row for every episode that ends, and counts over all of them.
+
+    A `witness`, if there is one, can keep what else it sees. `latest` (n,) or (n, K) is what the last step brought.
+    """
+
+    transient = ("episodes", "witness")  # a run's folder has them in files of their own
+
+    def __init__(self, constraint: Constraint, num_envs: int) -> None:
+        self.episodes: list[Episode] = []
+        self.witness: Witness | None = None
+        self.steps = self.stops = self.interventions = self.takeovers = 0
+        self._violations = 0
+        self.constraint = constraint
+        self._length = np.zeros(num_envs, dtype=np.int64)
+        self._totals = np.zeros((num_envs, 5))  # true and penalised return, interventions, takeovers, unreadable
+        costs = np.shape(constraint.largest_threshold)  # () or (K,)
+        self.latest = np.zeros((num_envs, *costs))
+        self._first = np.zeros((num_envs, *costs))
+        self._signals = np.zeros((num_envs, 256, *costs))
+        self._limits = np.zeros((num_envs, 256, *costs))  # of the steps so far, and of the one that comes
+
+    def begin(self, environments: Flags, observations: Observations) -> None:
+        """Episodes start in these of the n environments."""
+        self._first[environments] = self.constraint.first_signal(observations)[environments]
+        self._length[environments] = 0
+        self._totals[environments] = 0.0
+        self._ask_limits(environments)
+        if self.witness:
+            self.witness.begin(environments)
+
+    def step(
+        self,
+        rewards: Array,
+        signals: Array,
+        interventions: Flags,
+        takeovers: Flags | bool = False,
+        unreadable: Flags | bool = False,
+    ) -> None:
+        """One step of all environments, (n,) each."""
+        self._signals[np.arange(len(rewards)), self._length] = signals
+        self.latest = signals
+        counts = np.broadcast_arrays(rewards, interventions, takeovers, unreadable)
+        self._totals[:, [0, 2, 3, 4]] += np.stack(counts, axis=-1)
+        self._length += 1
+        self.steps += len(rewards)
+        if self._length.max() == self._signals.shape[1]:
+            self._signals = np.concatenate([self._signals, np.zeros_like(self._signals)], axis=1)
+            self._limits = np.concatenate([self._limits, np.zeros_like(self._limits)], axis=1)
+        self._ask_limits(np.ones(len(rewards), dtype=bool))
+        if self.witness:
+            self.witness.step()
+
+    def pay(self, rewards: Array) -> None:
+        """The rewards (n,) that the learner got for the last step."""
+        self._totals[:, 1] += rewards
+
+    def end(self, environments: Flags, stopped: Flags) -> None:
+        """Episodes end in these environments; `stopped` tells which of them were stopped."""
+        for i in np.flatnonzero(environments):
+            signals = self._signals[i, : self._length[i]]
+            costs = self.constraint.true_cost(np.concatenate([self._first[i : i + 1], signals]))
+            episode = Episode(
+                episode=len(self.episodes),
+                end_step=self.steps,
+                length=int(self._length[i]),
+                true_return=float(self._totals[i, 0]),
+                penalised_return=float(self._totals[i, 1]),
+                cost=float(costs.sum()),
+                max_step_cost=float(costs.max()),
+                violated=self._violated(int(i)),
+                stopped=bool(stopped[i]),
+                interventions=int(self._totals[i, 2]),
+                takeovers=int(self._totals[i, 3]),
+                unreadable=int(self._totals[i, 4]),
+            )
+            self._keep(episode)
+            if self.witness:
+                self.witness.end(int(i), episode)
+        self._length[environments] = 0
+
+    def _keep(self, episode: Episode) -> None:
+        self.episodes.append(episode)
+        self._violations += episode.violated
+        self.stops += episode.stopped
+        self.interventions += episode.interventions
+        self.takeovers += episode.takeovers
+
+    @property
+    def running(self) -> Flags:
+        """Which environments are in an episode that has had a step and has not ended."""
+        return self._length > 0
+
+    @property
+    def returns(self) -> Array:
+        """The true returns (n,) so far of the episodes that are running."""
+        return self._totals[:, 0].copy()
+
+    @property
+    def violations(self) -> int:
+        """How many episodes broke the constraint, finished or still running."""
+        return self._violations + sum(self._violated(int(i)) for i in np.flatnonzero(self.running))
+
+    def _violated(self, environment: int) -> bool:
+        """Judge the episode of an environment so far, by the limits that held when its steps came."""
+        so_far = slice(None, self._length[environment])
+        constraint = self.constraint.settled(self._limits[environment, so_far])
+        return constraint.violated(self._first[environment, ...], self._signals[environment, so_far])
+
+    def _ask_limits(self, environments: Flags) -> None:
+        """Ask for the limits of the next steps of these environments, now that they come."""
+        if environments.any():
+            steps = self._length[environments]
+            self._limits[environments, steps] = self.constraint.limits_at(steps)

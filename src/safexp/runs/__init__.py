@@ -1,0 +1,1 @@
+"""From a description to a run folder: build, train, resume, sweep, play."""

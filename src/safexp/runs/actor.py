@@ -1,0 +1,47 @@
+"""A trained agent that acts on its environments."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sb3_contrib import MaskablePPO
+
+from safexp.core.arrays import Observations
+from safexp.envs.guard import Guard
+from safexp.envs.vector import Infos
+from safexp.runs.build import Agent
+
+
+class Acted(NamedTuple):
+    """A step of n environments: what the policy proposed, what it sees next, which episodes ended, and the infos."""
+
+    proposed: NDArray[Any]
+    following: Observations
+    dones: NDArray[np.bool_]
+    infos: Infos
+
+
+class Actor:
+    """Lets an agent's policy act step by step, and carries what a recurrent one remembers of the running episodes.
+
+    Args:
+        agent: the agent; its environments have just been reset.
+        deterministic: whether the policy does not explore.
+    """
+
+    def __init__(self, agent: Agent, deterministic: bool) -> None:
+        self._agent = agent
+        self._deterministic = deterministic
+        self._state: Any = None
+        self._starts = np.ones(agent.envs.num_envs, dtype=bool)
+
+    def step(self, observations: Observations) -> Acted:
+        """Act in the current states, of which the learner sees these observations (n, ...)."""
+        learner, envs = self._agent.learner, self._agent.envs
+        masked = isinstance(learner, MaskablePPO) and isinstance(envs, Guard)
+        masks = {"action_masks": envs.action_masks()} if masked else {}
+        proposed, self._state = learner.predict(observations, self._state, self._starts, self._deterministic, **masks)
+        following, _, self._starts, infos = envs.step(proposed)
+        return Acted(proposed, following, self._starts, infos)

@@ -1,0 +1,281 @@
+"""From a description to a live agent on its environments; everything that can be wrong with it shows here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import ArrayLike
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.type_aliases import MaybeCallback
+from stable_baselines3.common.vec_env import VecEnv
+
+from safexp.backups.learned_reset import LearnedReset
+from safexp.backups.penalty import Penalty
+from safexp.backups.stops import Fallback, Reset, Stop
+from safexp.constraints import Budget, Constraint, Instantaneous, Margin, Schedule
+from safexp.core.arrays import Array
+from safexp.core.costs import CostSource
+from safexp.envs.early_termination import EarlyTermination
+from safexp.envs.guard import Guard
+from safexp.envs.recording import Recorded, Recording
+from safexp.envs.saute import Saute
+from safexp.envs.vector import as_vec_env
+from safexp.mase.baseline import Baseline
+from safexp.mase.learner import POLICY_OPTIONS, find_learner, is_algorithm
+from safexp.mase.mase import MASE
+from safexp.quantifiers import (
+    Calibrated,
+    DeepGP,
+    ExactGP,
+    FeatureRegression,
+    FromMargin,
+    Known,
+    Projected,
+    Quantifier,
+    SparseGP,
+    Unknown,
+)
+from safexp.runs.config import RunConfig
+from safexp.runs.options import check_options, check_settings, options_of
+from safexp.runs.plugins import find, find_callable, find_task, is_own
+from safexp.shield.logs import Log
+from safexp.tasks.knowledge import Knowledge, knowledge_of
+
+LEARNED = MappingProxyType({"sparse-gp": SparseGP, "deep-gp": DeepGP, "features": FeatureRegression})
+"""The learned quantifiers that need no knowledge of the task."""
+
+
+class Agent(Protocol):
+    """What a run needs of what it trains."""
+
+    learner: BaseAlgorithm
+    epochs: int
+
+    @property
+    def envs(self) -> Guard | Recording:
+        """The environments, which keep the records."""
+
+    def learn(self, total_timesteps: int, callback: MaybeCallback = None) -> object:
+        """Train for this many further steps."""
+
+    def save(self, path: Path) -> None:
+        """Write what was trained to one file."""
+
+    def restore(self, path: Path) -> None:
+        """Take back what was trained, from the file of an agent made like this one."""
+
+
+def build(config: RunConfig, to_use: bool = False) -> Agent:
+    """The agent of a settled description: MASE, or a learner without a shield whose records are the same.
+
+    One that is `to_use`, not to train, has no seed data, and of its learner's options only those of its policy.
+    """
+    learner = make_learner_class(config.learner)
+    options = check_options(learner, config.learner_options)
+    if to_use:
+        options = {name: options[name] for name in POLICY_OPTIONS if name in options}
+    envs = make_envs(config.task, config.num_envs, config.task_options)
+    constraint = make_constraint(config)
+    if is_own(config.method):
+        return make_own_agent(config, envs, constraint, learner, options)
+    try:
+        if config.method != "mase":
+            recorded, options = make_recorded(config, as_vec_env(envs), constraint, options)
+            return Baseline(recorded, learner, options, config.seed)
+        knowledge = knowledge_of(envs)
+        return MASE(
+            envs,
+            constraint,
+            wrapped(config, make_quantifier(config, constraint, knowledge), knowledge),
+            learner,
+            options,
+            Penalty(config.penalty, config.largest_penalty),
+            None if to_use else make_seed_data(config, knowledge),
+            seed=config.seed,
+            stop=make_stop(config, knowledge),
+            **config.method_options,
+        )
+    except (AssertionError, TypeError) as error:  # how Stable-Baselines3 refuses spaces and options
+        raise ValueError(f"{config.learner} cannot be put on {config.task} with these options: {error}") from error
+
+
+def make_own_agent(
+    config: RunConfig,
+    envs: VectorEnv[Any, Any, Any],
+    constraint: Constraint,
+    learner: type[BaseAlgorithm],
+    options: dict[str, Any],
+) -> Agent:
+    """The agent that the user's own method makes."""
+    takes = "a function of (config, envs, constraint, learner, options) that returns an agent"
+    agent = find_callable(config.method, "method", takes)(config, envs, constraint, learner, options)
+    parts = ("learner", "epochs", "envs", "learn", "save", "restore")
+    missing = [part for part in parts if not hasattr(agent, part)]
+    if missing or not isinstance(agent.envs, Guard | Recording):
+        lack = f"without {', '.join(missing)}" if missing else f"on environments of kind {type(agent.envs).__name__}"
+        raise ValueError(
+            f"method={config.method!r} returned a {type(agent).__name__} {lack}; expected an agent such as MASE(envs, "
+            "...) or Baseline(Recorded(as_vec_env(envs), constraint), learner, options, config.seed)."
+        )
+    return agent
+
+
+def make_learner_class(name: str) -> type[BaseAlgorithm]:
+    """The algorithm class that a description names: one that we know, or the user's own."""
+    if not is_own(name):
+        return find_learner(name)
+    found = find(name, "learner")
+    if not is_algorithm(found):
+        raise ValueError(f"learner={name!r} is {found!r}; expected an algorithm class of Stable-Baselines3's kind.")
+    return found
+
+
+def make_recorded(
+    config: RunConfig, venv: VecEnv, constraint: Constraint, options: dict[str, Any]
+) -> tuple[Recording, dict[str, Any]]:
+    """The environments of a method without a shield, and its learner's options, with the budget where it takes one."""
+    if config.method == "saute":
+        assert isinstance(constraint, Budget), "checked with the description"
+        return Saute(venv, constraint, **config.method_options), options
+    if config.method == "early-termination":
+        return EarlyTermination(venv, constraint, **config.method_options), options
+    if config.method in ("trpo-lagrangian", "cpo"):
+        options = {"cost_limit": config.limit, **options}
+    return Recorded(venv, constraint), options
+
+
+def make_envs(task: str, num_envs: int, options: Mapping[str, Any] = MappingProxyType({})) -> VectorEnv[Any, Any, Any]:
+    """Copies of a task side by side."""
+    find_task(task)
+    try:
+        return gym.make_vec(task, num_envs=num_envs, **options)
+    except TypeError as error:
+        raise ValueError(f"task {task!r} does not take task_options={dict(options)}: {error}") from error
+    except (gym.error.Error, ModuleNotFoundError) as error:
+        raise ValueError(f"cannot make task {task!r}: {error}") from error
+
+
+def make_constraint(config: RunConfig) -> Constraint:
+    """The constraint that a description names."""
+    if config.constraint == "margin":
+        return Margin(config.cost_max)
+    if config.constraint == "schedule":
+        steps, limits = zip(*config.phases.items(), strict=True)
+        each = np.repeat(limits, np.diff([*steps, steps[-1] + 1]))
+        return Schedule(each, make_cost(config), config.cost_max)
+    assert config.limit is not None, "settled configurations have a limit"
+    if config.constraint == "instantaneous":
+        return Instantaneous(config.limit, make_cost(config), config.cost_max)
+    return Budget(config.limit, config.discount, make_cost(config), config.cost_max)
+
+
+def make_cost(config: RunConfig) -> CostSource:
+    """Where a description's costs come from: the infos, or the user's own function."""
+    if not is_own(config.cost):
+        return config.cost
+    takes = "a function of (observations, actions, next observations) that returns a cost for each"
+    return find_callable(config.cost, "cost", takes)
+
+
+def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowledge) -> Quantifier:
+    """The quantifier that a description names, with what the task can tell."""
+    if config.quantifier == "exact-gp":
+        return ExactGP(**check_settings(ExactGP, {**knowledge.exact_gp, **config.quantifier_options}))
+    if config.quantifier in LEARNED:
+        return make_learned(config)
+    if is_own(config.quantifier):
+        return make_own_quantifier(config)
+    if config.quantifier_options:
+        raise ValueError(f"quantifier_options={config.quantifier_options!r}: {config.quantifier!r} takes none.")
+    if config.quantifier == "unknown":
+        return Unknown()
+    wanted = "margin" if config.constraint == "margin" else "cost"
+    signal = knowledge.margin if config.constraint == "margin" else knowledge.cost
+    if signal is None:
+        raise ValueError(
+            f"quantifier='known': task {config.task!r} does not tell its {wanted} beforehand. Give its environment an "
+            f"attribute knowledge=safexp.tasks.knowledge.Knowledge({wanted}=<function of states and actions>), or use "
+            "another quantifier."
+        )
+
+    def cost(states: Array, actions: Array) -> ArrayLike:
+        return constraint.normalise(np.asarray(signal(states, actions), dtype=np.float64))
+
+    return Known(cost)
+
+
+def wrapped(config: RunConfig, quantifier: Quantifier, knowledge: Knowledge) -> Quantifier:
+    """The quantifier, calibrated if the description says so; a learned one with what the task knows of the cost."""
+    if config.calibrate:
+        quantifier = Calibrated(quantifier, **check_settings(Calibrated, dict(config.calibration_options)))
+    elif config.calibration_options:
+        raise ValueError(f"calibration_options={dict(config.calibration_options)} need --calibrate.")
+    if config.quantifier not in LEARNED:
+        return quantifier
+    of_cost = config.constraint != "margin" and config.quantifier_options.get("target", "cost") == "cost"
+    if knowledge.softness is not None and of_cost:
+        quantifier = FromMargin(quantifier, knowledge.softness)
+    return quantifier if knowledge.projection is None else Projected(quantifier, knowledge.projection)
+
+
+def make_learned(config: RunConfig) -> Quantifier:
+    """A quantifier that learns, with the run's seed if it is given none."""
+    kind = LEARNED[config.quantifier]
+    settings = {"seed": config.seed, **config.quantifier_options}
+    if config.constraint == "margin" and settings.get("target") == "margin":
+        raise ValueError(
+            "quantifier_options={'target': 'margin'}: under --constraint margin the cost is the margin already; leave "
+            "the target out."
+        )
+    return kind(**check_settings(kind, settings))
+
+
+def make_own_quantifier(config: RunConfig) -> Quantifier:
+    """The user's own quantifier; one that takes a seed gets the run's."""
+    kind = find(config.quantifier, "quantifier")
+    if not (isinstance(kind, type) and issubclass(kind, Quantifier)):
+        raise ValueError(f"quantifier={config.quantifier!r} is {kind!r}; expected a subclass of safexp.Quantifier.")
+    seed = {"seed": config.seed} if "seed" in options_of(kind) else {}
+    return kind(**check_settings(kind, {**seed, **config.quantifier_options}))
+
+
+def make_stop(config: RunConfig, knowledge: Knowledge) -> Stop:
+    """What a description says to do before the budget runs out, with the task's own controller if it takes one."""
+    options = dict(config.stop_options)
+    if config.stop == "reset":
+        return Reset(**check_settings(Reset, options))
+    if config.stop == "learned-reset":
+        return LearnedReset(**{"seed": config.seed, **check_settings(LearnedReset, options)})
+    if knowledge.fallback is None:
+        raise ValueError(
+            f"stop='fallback': task {config.task!r} has no controller that leads out of its costs. Give its "
+            "environment an attribute knowledge=safexp.tasks.knowledge.Knowledge(fallback=(<controller>, <bound on its "
+            "way out>)), or use another stop."
+        )
+    controller, way_out = knowledge.fallback
+    return Fallback(controller, way_out, **check_settings(Fallback, options))
+
+
+def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:
+    """What a quantifier that learns starts from."""
+    if config.quantifier in ("unknown", "known"):
+        return None
+    if knowledge.log is None:
+        if config.constraint == "budget" or is_own(config.quantifier):
+            return None
+        raise ValueError(
+            f"quantifier={config.quantifier!r} under a constraint of kind {config.constraint!r} needs safe transitions "
+            f"to start from, and task {config.task!r} provides none. Give its environment an attribute "
+            "knowledge=safexp.tasks.knowledge.Knowledge(log=<function of a generator that returns a Log>), or use "
+            "--constraint budget."
+        )
+    log = knowledge.log(np.random.default_rng(config.seed))
+    if config.constraint == "margin" and log.margins is None:
+        raise ValueError(f"task {config.task!r} logs no margins: use --constraint budget or instantaneous.")
+    return log

@@ -1,0 +1,286 @@
+"""One run, described completely by plain values: the same description gives the same run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self, get_args
+
+import tyro
+
+from safexp.backups.penalty import Penalty
+from safexp.runs.plugins import is_own
+
+Method = Literal["mase", "bare", "trpo", "trpo-lagrangian", "cpo", "saute", "early-termination"]
+OWN_LEARNERS = MappingProxyType({"trpo": "TRPO", "trpo-lagrangian": "TRPOLagrangian", "cpo": "CPO"})
+"""The methods that are learners themselves; the others are put around one."""
+
+METHOD_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "mase": ("show_threshold", "levels", "rewriting", "epoch_steps"),
+        "saute": ("discount", "horizon", "unsafe_reward"),
+        "early-termination": ("show_threshold", "penalty"),
+    }
+)
+"""What can be set of a method that is put around a learner: arguments of MASE, Saute and EarlyTermination."""
+
+ConstraintName = Literal["budget", "instantaneous", "margin", "schedule"]
+StopName = Literal["reset", "fallback", "learned-reset"]
+QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp", "features"]
+
+
+def _or_own(choices: Any) -> Any:
+    """How the command line shows a name that may also be one of the user's own."""
+    return tyro.conf.arg(metavar=f"{{{','.join(get_args(choices))},PACKAGE:NAME}}")
+
+
+def _parse_options(text: str) -> dict[str, Any]:
+    options = json.loads(text)
+    if not isinstance(options, dict):
+        raise ValueError("expected a JSON object such as '{\"learning_rate\": 0.001}'")
+    return options
+
+
+Options = Annotated[
+    Mapping[str, Any],
+    tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="JSON",
+        instance_from_str=lambda words: _parse_options(words[0]),
+        is_instance=lambda value: isinstance(value, Mapping),
+        str_from_instance=lambda value: [json.dumps(dict(value))],
+    ),
+]
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run of one method on one task.
+
+    What only the task or the learner can judge (do they exist, do they take these options) is checked when the run is
+    built, which is still before anything is written.
+
+    Args:
+        task: a Gymnasium id; `package:Name-v0` imports the package first. `safexp tasks` lists ours.
+        task_options: arguments of the task, such as {"cost": "margin"} for a Goal task.
+        method: `mase` shields the learner; `bare` lets it do what it likes and counts. `saute` shows it what remains of
+            the budget and pays it −1 once nothing does; `early-termination` stops an episode after its violation.
+            `trpo`, `trpo-lagrangian` and `cpo` are learners of their own; the last two keep the budget in expectation.
+            `package:function` makes an agent of your own (docs/extending.md).
+        method_options: settings of `mase` (such as {"show_threshold": false}), `saute`, `early-termination` or yours.
+        constraint: `budget` bounds the sum of the costs of an episode, `instantaneous` every single cost, `schedule`
+            every cost by a limit that changes with the steps of an episode, `margin` keeps the task's signed distance
+            to the limit at or above 0.
+        limit: of the budget (3 if not given), or of every cost; a schedule and a margin have none.
+        schedule: the limits of a schedule by the steps from which on they hold: {"0": 0.5, "100": 0.2}.
+        discount: of the sum that a budget bounds; 1 adds costs up plainly.
+        cost: the entry of the task's info that is its cost, or `package:function`, a function of your own of the
+            observations, actions and next observations of all copies (n, ...) that returns their costs (n,).
+        cost_max: the largest cost that the task can give; of a margin, the largest that is told from larger ones.
+        quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task tells its cost
+            function), or learned, from safe transitions if the task provides some: `exact-gp` (its bound holds if the
+            task's settings do), `sparse-gp` (quick; promises nothing by itself), `deep-gp` (the paper's; likewise) or
+            `features` (linear in random or learned features), or `package:Name`, a quantifier of your own.
+        quantifier_options: settings of the quantifier, over those that the task recommends; with {"target": "margin"}
+            a learned one models the task's signed margin instead of its cost.
+        calibrate: scale the quantifier's widths on held-out episodes, and watch its misses (`safexp.Calibrated`).
+        calibration_options: settings of that, such as {"delta": 0.05, "near": 0.1}.
+        stop: what `mase` does before the budget runs out: `reset` ends the episode, for which a human is needed (the
+            paper); `fallback` lets the task's own controller drive out while the budget covers that, and the episode
+            goes on; `learned-reset` learns a second policy for that from what is driven.
+        stop_options: settings of it (`safexp.backups.stops`), such as {"braking": 2}.
+        learner: our TRPO, or an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, SAC, TD3 or DQN, or
+            `package:Name`, an algorithm class of your own.
+        learner_options: settings of the learner, over our defaults for PPO and ours; {"torch.nn": "ReLU"} is a class.
+        penalty: what a stop costs the learner where nothing is known of the costs; c in −c / width.
+        largest_penalty: what it costs where the stop was certain; by default the same, which makes it a constant.
+        num_envs: how many copies of the task run side by side.
+        steps: how many environment steps to learn for, over all copies.
+        seed: of everything random.
+        out: the run's folder, which must not exist; by default runs/TASK-METHOD-SEED.
+    """
+
+    task: str = "safexp/PlanarRobot-v0"
+    task_options: Options = field(default_factory=dict)
+    method: Annotated[str, _or_own(Method)] = "mase"
+    method_options: Options = field(default_factory=dict)
+    constraint: ConstraintName = "budget"
+    limit: Annotated[float | None, tyro.conf.arg(aliases=("--budget",), metavar="FLOAT")] = None
+    schedule: Options = field(default_factory=dict)
+    discount: float = 1.0
+    cost: str = "cost"
+    cost_max: float = 1.0
+    quantifier: Annotated[str, _or_own(QuantifierName)] = "unknown"
+    quantifier_options: Options = field(default_factory=dict)
+    calibrate: bool = False
+    calibration_options: Options = field(default_factory=dict)
+    stop: StopName = "reset"
+    stop_options: Options = field(default_factory=dict)
+    learner: str = "PPO"
+    learner_options: Options = field(default_factory=dict)
+    penalty: float = Penalty.c
+    largest_penalty: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    num_envs: int = 16
+    steps: int = 60_000
+    seed: int = 0
+    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
+
+    def __post_init__(self) -> None:
+        for entry in dataclasses.fields(self):
+            usual = entry.default_factory() if callable(entry.default_factory) else entry.default
+            given = getattr(self, entry.name)
+            if entry.name != "out" and not _alike(given, usual):
+                raise ValueError(f"{entry.name}={given!r} is of the wrong kind: expected the like of {usual!r}.")
+        for name, choices in [
+            *(("method", Method), ("constraint", ConstraintName)),
+            *(("quantifier", QuantifierName), ("stop", StopName)),
+        ]:
+            given, own = getattr(self, name), name in ("method", "quantifier")
+            if given not in get_args(choices) and not (own and is_own(given)):
+                hint = ", nor one of your own, package:name" if own else ""
+                raise ValueError(f"{name}={given!r} is not one of {', '.join(get_args(choices))}{hint}.")
+        for name, least in [("num_envs", 1), ("steps", 1), ("seed", 0)]:
+            if (given := getattr(self, name)) < least:
+                raise ValueError(f"{name}={given} must be at least {least}.")
+        for name in (
+            *("task_options", "method_options", "schedule"),
+            *("quantifier_options", "calibration_options", "stop_options", "learner_options"),
+        ):
+            _check_json(name, getattr(self, name))
+        allowed = METHOD_OPTIONS.get(self.method, ())
+        for name in self.method_options:
+            if name not in allowed and not is_own(self.method):
+                known = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
+                raise ValueError(f"method_options has {name!r}, which method {self.method!r} does not know: {known}.")
+        if self.method != "mase" and (self.stop != "reset" or self.stop_options):
+            raise ValueError(f"stop={self.stop!r} is a part of method 'mase', not of {self.method!r}: leave it out.")
+        itself = OWN_LEARNERS.get(self.method)
+        if itself and self.learner not in (itself, type(self).learner):
+            raise ValueError(
+                f"learner={self.learner!r}: method {self.method!r} is a learner itself; leave --learner out."
+            )
+        Penalty(self.penalty, self.largest_penalty)  # raises with a clear word
+        self._check_constraint()
+
+    def settled(self) -> Self:
+        """The same run with every default that depends on other values written out, as its folder records it."""
+        return dataclasses.replace(
+            self,
+            limit=3.0 if self.limit is None and self.constraint == "budget" else self.limit,
+            learner=OWN_LEARNERS.get(self.method, self.learner),
+            learner_options={
+                **_our_options(OWN_LEARNERS.get(self.method, self.learner), self.num_envs),
+                **self.learner_options,
+            },
+        )
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is written."""
+        name = f"{self.task}-{self.method}-{self.seed}"
+        return self.out or Path("runs") / name.replace("/", "-").replace(":", "-")
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that determines the run; where its folder is does not."""
+        document = dataclasses.asdict(self)
+        del document["out"]
+        return document
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], out: Path | None = None) -> Self:
+        """The description that `to_json` wrote."""
+        unknown = sorted(set(document) - {entry.name for entry in dataclasses.fields(cls)} | {"out"} & set(document))
+        if unknown:
+            raise ValueError(f"unknown settings {', '.join(unknown)}: written by another version of safexp?")
+        return cls(**document, out=out)
+
+    def command(self) -> str:
+        """The shell command that does this run again."""
+        usual = type(self)().to_json()
+        words = ["safexp", "train"]
+        for name, value in self.to_json().items():
+            if value != usual[name]:
+                text = json.dumps(value) if isinstance(value, dict) else str(value)
+                words += [f"--{name.replace('_', '-')}", text]
+        return shlex.join([*words, *([] if self.out is None else ["--out", str(self.out)])])
+
+    @property
+    def phases(self) -> dict[int, float]:
+        """The limits of a schedule by their first steps, in order."""
+        try:
+            found = {int(step): float(limit) for step, limit in self.schedule.items()}
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"schedule={dict(self.schedule)} must map steps to limits ({error}).") from None
+        if min(found) != 0 or not all(math.isfinite(limit) and limit >= 0 for limit in found.values()):
+            raise ValueError(f"schedule={found} must begin at step 0 and have finite limits of at least 0.")
+        return dict(sorted(found.items()))
+
+    def _check_constraint(self) -> None:
+        if self.constraint == "margin" and self.cost != type(self).cost:
+            raise ValueError(f"cost={self.cost!r}: a margin is read from info['margin'] and has no cost; leave it out.")
+        if self.constraint == "margin" and self.limit is not None:
+            raise ValueError(f"limit={self.limit}: a margin has no limit, it must stay at or above 0; leave it out.")
+        if (self.constraint == "schedule") != bool(self.schedule):
+            raise ValueError(
+                f"schedule={dict(self.schedule)} and constraint={self.constraint!r}: a schedule alone has one: "
+                'say --constraint schedule --schedule \'{"0": 0.5, "100": 0.2}\', for example.'
+            )
+        if self.constraint == "schedule" and self.limit is not None:
+            raise ValueError(f"limit={self.limit}: a schedule has its own limits; leave this one out.")
+        if self.schedule:
+            self.phases  # noqa: B018 (raises with a clear word)
+        if self.constraint == "instantaneous" and self.limit is None:
+            raise ValueError("an instantaneous constraint needs a limit: say --limit 0.3, for example.")
+        if self.limit is not None and not (math.isfinite(self.limit) and self.limit >= 0):
+            raise ValueError(f"limit={self.limit} (--budget, --limit) must be finite and at least 0; 0 allows no cost.")
+        if not 0 < self.discount <= 1:
+            raise ValueError(f"discount={self.discount} must lie in (0, 1]; 1 adds costs up plainly.")
+        if self.discount != 1 and self.constraint != "budget":
+            raise ValueError(
+                f"discount={self.discount} is for a budget; leave it out with --constraint {self.constraint}."
+            )
+        if not (math.isfinite(self.cost_max) and self.cost_max > 0):
+            raise ValueError(f"cost_max={self.cost_max} must be finite and above 0: the largest cost of a step.")
+        if self.method in ("trpo-lagrangian", "cpo", "saute") and self.constraint != "budget":
+            raise ValueError(
+                f"method={self.method!r} knows only budgets, not {self.constraint!r}: use --constraint budget."
+            )
+        if self.method == "saute" and self.limit == 0:
+            raise ValueError(
+                "method='saute' divides by its budget, which must be above 0: say --budget 1, for example."
+            )
+        if self.method == "mase" and self.quantifier == "unknown" and self.constraint != "budget":
+            raise ValueError(
+                f"quantifier='unknown' certifies nothing under a constraint of kind {self.constraint!r}: "
+                "use --quantifier known or a learned one, or --constraint budget."
+            )
+
+
+def _our_options(learner: str, num_envs: int) -> dict[str, Any]:
+    """Options that learn a small task in seconds: epochs of about 2,048 steps, PPO's in eight batches."""
+    n_steps = max(2048 // num_envs // 8, 1) * 8
+    if learner == "PPO":
+        return {"n_steps": n_steps, "batch_size": n_steps * num_envs // 8, "learning_rate": 1e-3}
+    return {"n_steps": n_steps} if learner in ("TRPO", "TRPOLagrangian", "CPO") else {}
+
+
+def _alike(value: Any, usual: Any) -> bool:
+    """Whether a value from a file is of the kind of the usual one; None stands for a number that may be missing."""
+    if isinstance(usual, bool) or isinstance(value, bool):
+        return isinstance(usual, bool) and isinstance(value, bool)
+    if usual is None or isinstance(usual, float):
+        return isinstance(value, int | float) or (usual is None and value is None)
+    return isinstance(value, Mapping if isinstance(usual, dict) else type(usual))
+
+
+def _check_json(name: str, options: Mapping[str, Any]) -> None:
+    try:
+        json.dumps(dict(options), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"{name}={options!r} must be a mapping of JSON values ({error}).") from None

@@ -1,0 +1,110 @@
+"""How a trained agent does when it no longer explores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safexp.core import files
+from safexp.core.arrays import Observations
+from safexp.envs.guard import Guard
+from safexp.envs.recording import Recording
+from safexp.envs.vector import Infos
+from safexp.mase.mase import MASE
+from safexp.records.episodes import Episode
+from safexp.runs import folder as run_folder
+from safexp.runs.actor import Actor
+from safexp.runs.build import Agent, make_envs
+from safexp.runs.load import load
+
+FRESH = 1_000_000
+"""Added to a run's seed: episodes that it was not trained on."""
+
+Watch = Callable[[Observations, Infos], None]
+"""Is shown what the learner saw before a step, and the infos after it."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A trained agent on live environments, as it was trained: with its shield or its wrapper."""
+
+    task: str
+    method: str
+    trained: Agent
+
+    @property
+    def envs(self) -> Guard | Recording:
+        """Its environments."""
+        return self.trained.envs
+
+    @property
+    def agent(self) -> MASE | None:
+        """The agent, if it has a shield."""
+        return self.trained if isinstance(self.trained, MASE) else None
+
+
+def evaluate(folder: Path, episodes: int = 100) -> list[Episode]:
+    """So many episodes of a finished run's agent, deterministic.
+
+    Every environment plays one episode, so that short ones do not count more often than long ones.
+    """
+    subject = load_subject(folder, episodes)
+    try:
+        return first_episodes(subject, run_folder.read(folder).config.seed + FRESH)
+    finally:
+        subject.envs.close()
+
+
+def load_subject(
+    path: Path, num_envs: int, task: str | None = None, task_options: Mapping[str, Any] | None = None
+) -> Subject:
+    """The agent of a run folder, or of a file, on copies of its task or of another.
+
+    Raises:
+        ValueError: where there is no agent, no task, or a task with other observations or actions.
+    """
+    if path.is_dir() or (path.name == run_folder.AGENT and (path.parent / run_folder.CONFIG).is_file()):
+        config, agent = load(path, num_envs, task=task, task_options=task_options)
+        return Subject(task or config.task, config.method, agent)
+    if task is None:
+        raise ValueError(f"{path} does not say on which task it was trained: give --task, or its run folder.")
+    if "shield" not in files.read(path)[0]:
+        raise ValueError(f"{path} holds a policy without a constraint, which its run folder has: give that instead.")
+    return Subject(task, "mase", MASE.load(path, make_envs(task, num_envs, task_options or {})))
+
+
+def first_episodes(subject: Subject, seed: int, watch: Watch | None = None) -> list[Episode]:
+    """The first episode of every environment after a reset with this seed; the same seed gives the same episodes."""
+    envs = subject.envs
+    envs.recorder.witness = found = _First(envs.num_envs)
+    envs.seed(seed)
+    observations, actor = envs.reset(), Actor(subject.trained, deterministic=True)
+    while len(found.episodes) < envs.num_envs:
+        acted = actor.step(observations)
+        if watch is not None:
+            watch(observations, acted.infos)
+        observations = acted.following
+    return [found.episodes[row] for row in range(envs.num_envs)]
+
+
+class _First:
+    """Keeps the first episode that begins and ends in each environment; those that a reset cuts off began before."""
+
+    def __init__(self, num_envs: int) -> None:
+        self.episodes: dict[int, Episode] = {}
+        self._begun = np.zeros(num_envs, dtype=bool)
+
+    def begin(self, environments: NDArray[np.bool_]) -> None:
+        self._begun |= environments
+
+    def step(self) -> None:
+        """Nothing to keep."""
+
+    def end(self, environment: int, episode: Episode) -> None:
+        if self._begun[environment]:
+            self.episodes.setdefault(environment, episode)

@@ -1,0 +1,182 @@
+"""A trained agent at work, moment by moment: what it proposed, what the shield made of it, and what remains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from safexp.core.arrays import Array, Observations, take
+from safexp.envs.guard import Guard
+from safexp.envs.vector import BatchedVecEnv
+from safexp.records.episodes import Episode
+from safexp.runs.actor import Actor
+from safexp.runs.build import Agent
+from safexp.runs.config import RunConfig
+from safexp.runs.evaluate import FRESH
+from safexp.runs.load import load
+from safexp.tasks.scene import Scene, scenes_of
+
+CELLS = 21
+"""How many actions along each axis of a box the shield is asked about."""
+
+INSTEAD = "Leave --video out to get the table of its episodes."
+
+Picture = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Actions that cover the action space, and which of them the shield certifies in this state.
+
+    `safe` is (CELLS, CELLS) of a box of two dimensions, first axis first; (CELLS,) of one; (n,) of n discrete actions.
+    """
+
+    low: Array
+    high: Array
+    safe: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A state in which an agent acts, and the step it then makes; the last moment of an episode has no step.
+
+    `view` is the scene from above, or what the environment itself draws, if there is any. `threshold` is what the next
+    cost may be at most, of a budget what remains, both as the constraint scales them; `signal` is the last step's cost
+    (or margin) in the user's units, None before the first. `outcome` is the finished episode.
+    """
+
+    episode: int
+    step: int
+    view: Scene | Picture | None
+    threshold: float
+    signal: float | None
+    total_cost: float
+    total_return: float
+    choices: Choices | None = None
+    proposed: Any = None
+    executed: Any = None
+    intervened: bool = False
+    outcome: Episode | None = None
+
+
+@dataclass
+class Player:
+    """A run's agent on one environment.
+
+    Args:
+        config: the run's description.
+        agent: its agent.
+        filmed: whether moments have a view, and tell which actions are safe.
+    """
+
+    config: RunConfig
+    agent: Agent
+    filmed: bool
+    _trail: list[Array] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, path: Path, shielding: bool = True, filmed: bool = False) -> Player:
+        """The agent of a run folder; `filmed` if its moments are to be drawn."""
+        config, agent = load(path, 1)
+        if filmed and _scenes(agent) is None:
+            agent.envs.close()
+            if "rgb_array" not in (_vector(agent).envs.metadata.get("render_modes") or ()):
+                raise ValueError(
+                    f"task {config.task!r} cannot be filmed: it has no scene() and no render mode rgb_array. {INSTEAD}"
+                )
+            config, agent = load(path, 1, render_mode="rgb_array")
+        if isinstance(agent.envs, Guard):
+            agent.envs.shielding = shielding
+        elif not shielding:
+            agent.envs.close()
+            raise ValueError(f"{path}: method {config.method!r} has no shield; leave --no-shield out.")
+        return cls(config, agent, filmed)
+
+    def play(self, episodes: int, seed: int | None = None, deterministic: bool = True) -> Iterator[Moment]:
+        """So many episodes, one after the other; by default with a seed on which the agent was not trained."""
+        envs, recorder = self.agent.envs, self.agent.envs.recorder
+        self.agent.learner.set_random_seed(self.config.seed if seed is None else seed)
+        envs.seed(self.config.seed + FRESH if seed is None else seed)
+        seen, actor = envs.reset(), Actor(self.agent, deterministic)
+        try:
+            while len(recorder.episodes) < episodes:
+                seen = yield from self._episode(seen, len(recorder.episodes), actor)
+        finally:
+            envs.close()
+
+    def _episode(self, seen: Observations, number: int, actor: Actor) -> Generator[Moment, None, Observations]:
+        """One episode from what the agent sees first; returns what it sees first in the next."""
+        envs, constraint = self.agent.envs, self.agent.envs.constraint
+        self._trail = []
+        step, signal, total_cost, ended = 0, None, 0.0, False
+        while not ended:
+            left, so_far = float(np.min(envs.account.thresholds)), float(envs.recorder.returns[0])
+            moment = Moment(number, step, self._view(), left, signal, total_cost, so_far)
+            choices = self._choices(seen) if self.filmed else None
+            proposed, seen, dones, infos = actor.step(seen)
+            done = infos[0].get("shield", {"action": proposed[0], "intervened": False})
+            action, intervened = done["action"], done["intervened"]
+            yield replace(moment, choices=choices, proposed=proposed[0], executed=action, intervened=intervened)
+            signals, ended, step = envs.recorder.latest, bool(dones[0]), step + 1
+            signal = float(signals[0]) if signals.ndim == 1 else None  # of several costs none is the cost
+            total_cost += float(np.sum(constraint.true_cost(signals)[0]))
+        outcome = envs.recorder.episodes[number]
+        left, last = float(np.min(envs.remaining)), _last_view(moment.view, infos[0])
+        yield Moment(number, step, last, left, signal, total_cost, outcome.true_return, outcome=outcome)
+        return seen
+
+    def _view(self) -> Scene | Picture | None:
+        if not self.filmed:
+            return None
+        scenes = _scenes(self.agent)
+        if scenes is None:
+            (picture,) = _vector(self.agent).envs.render() or (None,)
+            if not isinstance(picture, np.ndarray):
+                raise ValueError(
+                    f"task {self.config.task!r} cannot be filmed: its render() returned {picture!r}. {INSTEAD}"
+                )
+            return picture.astype(np.uint8)
+        scene = scenes(0)
+        self._trail.append(scene.position)
+        return replace(scene, trail=np.stack(self._trail))
+
+    def _choices(self, seen: Observations) -> Choices | None:
+        envs = self.agent.envs
+        space = envs.action_space
+        if not isinstance(envs, Guard):
+            return None
+        raw, threshold = take(envs.raw(seen), 0), envs.account.certifiable[0]
+        if isinstance(space, spaces.Discrete):
+            some, low, high = np.arange(space.n), np.zeros(1), np.array([space.n - 1.0])
+            return Choices(low, high, envs.shield.certified(raw, some, threshold))
+        assert isinstance(space, spaces.Box), "what a shield accepts"
+        if space.shape not in ((1,), (2,)):
+            return None
+        axes = [np.linspace(low, high, CELLS) for low, high in zip(space.low, space.high, strict=True)]
+        grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+        safe = envs.shield.certified(raw, grid.reshape(-1, *space.shape), threshold)
+        return Choices(space.low.astype(float), space.high.astype(float), safe.reshape(grid.shape[:-1]))
+
+
+def _last_view(before: Scene | Picture | None, info: dict[str, Any]) -> Scene | Picture | None:
+    """Where the last step led, which the environments, reset by now, no longer show."""
+    if not isinstance(before, Scene) or "position" not in info:
+        return before
+    position = np.asarray(info["position"], dtype=np.float64)
+    return replace(before, position=position, trail=np.concatenate([before.trail, position[None]]))
+
+
+def _vector(agent: Agent) -> BatchedVecEnv:
+    venv = agent.envs.venv
+    assert isinstance(venv, BatchedVecEnv), "a run is built on a VectorEnv"
+    return venv
+
+
+def _scenes(agent: Agent) -> Callable[[int], Scene] | None:
+    return scenes_of(_vector(agent).envs)

@@ -1,0 +1,225 @@
+"""Going on with a run from its last checkpoint, with the same result as if it had never been interrupted.
+
+A checkpoint is taken between two epochs, at the moment when the learner begins to collect, and put back at the same
+moment of a learner that was built anew: what either of them did before does not matter.
+
+A finished run keeps the checkpoint that was taken before its last epoch. Extended to more steps, it goes on from there,
+does that epoch again, whole where it had been cut short, and ends like a run that was longer from the start.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.utils import FloatSchedule, LinearSchedule
+
+from safexp.core import files
+from safexp.core.files import Arrays, CheckpointError, Document
+from safexp.runs import folder as run_folder
+from safexp.runs import snapshot
+from safexp.runs.commit import UNKNOWN
+from safexp.runs.config import RunConfig
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover (Windows, where nothing keeps two processes off one folder)
+    fcntl = None  # type: ignore[assignment]
+
+log = logging.getLogger("safexp")
+
+FORMAT = "safexp checkpoint 1"
+SHARE = 0.05
+"""At most this part of a run's time goes into checkpoints."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run stood: bytes of its files that belong to it, seconds it had taken, and the state of all its parts."""
+
+    sizes: dict[str, int]
+    seconds: float
+    state: Document
+    arrays: Arrays
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes off a run folder; the lock goes with the process, however that ends.
+
+    Raises:
+        RunFolderError: where another process has it.
+    """
+    with (folder / run_folder.LOCK).open("w") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise run_folder.RunFolderError(f"another process is working on run folder {folder}.") from error
+        yield
+
+
+def prepare(folder: Path, config: RunConfig, command: str) -> Checkpoint | None:
+    """Make a locked folder ready to go on: everything after its last checkpoint is taken away; None is a new start.
+
+    Raises:
+        RunFolderError: where the folder holds another run, or one that other versions of safexp or torch began.
+    """
+    run: run_folder.Run | None = None
+    if (folder / run_folder.CONFIG).exists():
+        run = run_folder.expect(folder, config)
+        then = {name: version for name, version in run.versions.items() if name != run_folder.COMMIT}
+        now = run_folder.versions()
+        if (folder / run_folder.CHECKPOINT).exists() and then != now:
+            names = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
+            changed = ", ".join(f"{name} {then.get(name)} → {now.get(name)}" for name in names)
+            raise run_folder.RunFolderError(
+                f"run folder {folder} was begun with other versions ({changed}), and would not end the same: "
+                "install those, or remove the folder to start over."
+            )
+    elif foreign := [path.name for path in folder.iterdir() if not path.name.startswith(".")]:
+        some = ", ".join(sorted(foreign)[:3])
+        raise run_folder.RunFolderError(f"{folder} holds {some} and no run: give another --out.")
+    for name in (run_folder.TIMING, run_folder.ERROR, run_folder.AGENT):
+        (folder / name).unlink(missing_ok=True)
+    for half in files.halves(folder):  # of a process that was killed while it wrote: the lock is ours
+        half.unlink()
+    point = read(folder) if (folder / run_folder.CHECKPOINT).exists() else None
+    if point is None or run is None:
+        run_folder.begin(folder, config, command)
+    else:
+        longer = run.config.steps < config.steps
+        commits = run.versions.get(run_folder.COMMIT, UNKNOWN)
+        run_folder.describe(folder, config, command if longer else run.command, commits)
+        for name, size in point.sizes.items():
+            run_folder.cut(folder / name, size)
+    return point
+
+
+def check_extension(run: run_folder.Run, learner: BaseAlgorithm) -> None:
+    """Raise where a run cannot go on to more steps than its description has as if it had had them from the start.
+
+    Raises:
+        RunFolderError: where it has finished without a checkpoint, or its learner depends on the number of steps.
+    """
+    if not (run.path / run_folder.CHECKPOINT).exists():
+        if run.status != "finished":
+            return  # it starts over
+        raise run_folder.RunFolderError(
+            f"run folder {run.path} has finished and holds no {run_folder.CHECKPOINT} to extend it from: it has a "
+            "single epoch, was made by an earlier version of safexp, could not be captured, or the file was removed. "
+            "Remove the folder to start over, or give another one with --out."
+        )
+    if names := schedules(learner):
+        raise run_folder.RunFolderError(
+            f"run folder {run.path} cannot be extended: {', '.join(names)} of {type(learner).__name__} follows the "
+            f"share of all steps that is done, so that {run.config.steps:,} steps are not the beginning of a longer "
+            "run. Start that one in another folder with --out."
+        )
+
+
+def schedules(learner: BaseAlgorithm) -> list[str]:
+    """The settings of a learner that change with the share of its steps that remains."""
+    shares = np.linspace(0, 1, 11).tolist()
+    known = (FloatSchedule, LinearSchedule)
+    return [
+        name
+        for name, value in vars(learner).items()
+        if isinstance(value, known) and len({value(share) for share in shares}) > 1
+    ]
+
+
+def read(folder: Path) -> Checkpoint:
+    """The last checkpoint of a run."""
+    path = folder / run_folder.CHECKPOINT
+    document, arrays = files.read(path, FORMAT)
+    with files.understood(path):
+        # These two names and no other: what a file names here is cut.
+        sizes = {name: int(document["sizes"][name]) for name in (run_folder.EPISODES, run_folder.METRICS)}
+        return Checkpoint(sizes, float(document["seconds"]), document["state"], arrays)
+
+
+class Checkpoints(BaseCallback):
+    """Writes a run's state after an epoch, as often as its share of time allows, or first puts an old one back.
+
+    Before the last epoch, which is expected to be as long as the one before, it is always written. This callback comes
+    after whoever writes the epoch's files.
+
+    Args:
+        root: everything that has state, built from the run's description.
+        folder: of the run.
+        clock: how many seconds the run has taken so far.
+        resumed: where to go on from.
+    """
+
+    def __init__(self, root: dict[str, Any], folder: Path, clock: Any, resumed: Checkpoint | None) -> None:
+        super().__init__()
+        self.root = {**root, "randomness": snapshot.SHARED}
+        self.folder = folder
+        self.clock = clock
+        self.resumed = resumed
+        self._epochs = self._began = 0
+        self._due = 0.0
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_start(self) -> None:
+        agent = self.root["agent"]
+        learner = agent.learner
+        if self.resumed is not None:
+            self.restore(self.resumed)
+            self.resumed = None
+        elif agent.epochs > self._epochs:
+            length = learner.num_timesteps - self._began
+            last = learner.num_timesteps + length >= learner._total_timesteps
+            if time.perf_counter() >= self._due or (last and self._due < math.inf):
+                self.save()
+        else:
+            return
+        self._epochs, self._began = agent.epochs, learner.num_timesteps
+
+    def save(self) -> None:
+        """Write the state, or say once that it cannot be written."""
+        began = time.perf_counter()
+        try:
+            state, arrays = snapshot.take(self.root)
+        except CheckpointError as error:
+            log.warning("this run has no checkpoints, and starts over if it is interrupted: %s", error)
+            self._due = math.inf
+            return
+        sizes = {name: (self.folder / name).stat().st_size for name in (run_folder.EPISODES, run_folder.METRICS)}
+        document = {"sizes": sizes, "seconds": self.clock.seconds(), "state": state}
+        files.write(self.folder / run_folder.CHECKPOINT, document, arrays, FORMAT)
+        ended = time.perf_counter()
+        self._due = ended + (ended - began) / SHARE
+
+    def restore(self, point: Checkpoint) -> None:
+        """Put the state back.
+
+        Raises:
+            CheckpointError: where it is not the state of such a run.
+        """
+        learner = self.root["agent"].learner
+        total = learner._total_timesteps
+        try:
+            snapshot.restore(self.root, point.state, point.arrays)
+            learner._total_timesteps = total  # which an extended run has more of
+            learner._num_timesteps_at_start, learner.start_time = learner.num_timesteps, time.time_ns()  # for time/fps
+            recorder = self.root["agent"].envs.recorder
+            recorder.episodes[:] = run_folder.read_episodes(self.folder / run_folder.EPISODES)
+        except CheckpointError:
+            raise
+        except (*files.NONSENSE, ValueError) as error:
+            raise CheckpointError(
+                f"{self.folder / run_folder.CHECKPOINT} does not fit its run ({error!r}): remove it to start over."
+            ) from error

@@ -1,0 +1,241 @@
+"""One run, from its description to its folder."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch as th
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import KVWriter, Logger, TensorBoardOutputFormat
+from torch.utils.tensorboard import SummaryWriter
+
+from safexp.envs.vector import BatchedVecEnv
+from safexp.mase.mase import MASE
+from safexp.mase.progress import ProgressBar
+from safexp.records.coverage import Coverage, total
+from safexp.records.episodes import Recorder
+from safexp.runs import folder as run_folder
+from safexp.runs import resume as resumption
+from safexp.runs.build import Agent, build
+from safexp.runs.config import RunConfig
+from safexp.runs.stopwatch import Stopwatch, watch
+from safexp.runs.trackers import Start, tracking
+from safexp.runs.trajectories import Follower
+from safexp.tasks.scene import scenes_of
+
+
+def run(config: RunConfig, progress_bar: bool = False, resume: bool = False, track: Start | None = None) -> Path:
+    """Train what the description says and write its folder; the same description gives the same episodes.csv.
+
+    Whatever is wrong with the description raises before anything is written. A run that fails or is interrupted keeps
+    all epochs that it finished, and says in timing.json how it ended. With `resume`, one whose folder is there already
+    goes on from its last checkpoint, and ends as if nothing had happened; one that has finished is left alone, or
+    extended where the description has more steps. `track` sends its numbers to a tracker, too.
+
+    Raises:
+        ValueError: where the description cannot be built, its folder exists, or another process is working on it.
+        RunFailedError: where the task, the shield or the learner raised.
+    """
+    th.set_num_threads(1)  # the networks are small, and results must not depend on the machine's cores
+    command = config.command()
+    config = config.settled()
+    folder = config.folder
+    if not resume:
+        run_folder.refuse_existing(folder)
+    finished = run_folder.status(folder) == "finished"
+    there = run_folder.expect(folder, config) if finished or (folder / run_folder.CONFIG).exists() else None
+    if finished and there and there.config.steps == config.steps:
+        return folder
+    agent = build(config)
+    if there and there.config.steps < config.steps:
+        resumption.check_extension(there, agent.learner)
+    with tracking(track, folder.name, config.to_json()) as trackers:
+        folder.mkdir(parents=True, exist_ok=resume)
+        with resumption.locked(folder):
+            start = resumption.prepare(folder, config, command)
+            train(agent, config, start, progress_bar, trackers)
+    return folder
+
+
+def train(
+    agent: Agent,
+    config: RunConfig,
+    start: resumption.Checkpoint | None,
+    progress_bar: bool,
+    trackers: Sequence[KVWriter],
+) -> None:
+    """Train an agent from its beginning or from a checkpoint, and write down how it ended."""
+    folder = config.folder
+    recorder = agent.envs.recorder
+    recorder.witness = follower = follow(agent)
+    clock = Clock(start.seconds if start else 0.0)
+    writer = EpochWriter(agent, folder, follower)
+    clock.stopwatch.around(writer, "_write", "files")
+    root = {"agent": agent, "follower": follower, "written": writer.written, "spent": clock.stopwatch.seconds}
+    shown = ProgressBar(config.steps, recorder, title=describe(config)) if progress_bar else nullcontext()
+    logger = Logger(None, [Events(folder), *trackers])
+    agent.learner.set_logger(logger)
+    try:
+        with shown as bar:
+            checkpoints = resumption.Checkpoints(root, folder, clock, start)
+            clock.stopwatch.around(checkpoints, "save", "files")
+            callbacks = [writer, checkpoints, *([bar] if bar else []), watch(agent, clock.stopwatch)]
+            agent.learn(config.steps, callbacks)
+        agent.save(folder / run_folder.AGENT)
+    except KeyboardInterrupt:
+        with suppress(OSError):  # on a full disk it ends, too
+            run_folder.write_json(folder / run_folder.TIMING, clock.read("interrupted", recorder.steps))
+        raise
+    except Exception as error:
+        where = f"the traceback is in {folder / run_folder.ERROR}"
+        try:
+            (folder / run_folder.ERROR).write_text(traceback.format_exc())
+            run_folder.write_json(folder / run_folder.TIMING, clock.read("failed", recorder.steps))
+        except OSError:
+            where = f"which {folder} has no room for; --resume goes on from its last checkpoint"
+        message = error.args[0] if isinstance(error, KeyError) and error.args else error  # its str() is quoted
+        raise run_folder.RunFailedError(f"the run failed: {type(error).__name__}: {message} ({where})") from error
+    finally:
+        with suppress(OSError):  # TensorBoard's last events, which nothing depends on
+            logger.close()
+        agent.envs.close()
+    run_folder.write_json(folder / run_folder.TIMING, clock.read("finished", recorder.steps))
+    (folder / run_folder.LOCK).unlink(missing_ok=True)
+
+
+def follow(agent: Agent) -> Follower | None:
+    """A follower of an agent's robots, if their environments show them from above."""
+    venv = agent.envs.venv
+    assert isinstance(venv, BatchedVecEnv), "a run is built on a VectorEnv"
+    scene = scenes_of(venv.envs)
+    return Follower(venv.num_envs, scene, lambda: venv.columns.get("position")) if scene else None
+
+
+def describe(config: RunConfig) -> str:
+    """A settled description in a few words."""
+    limit = "" if config.limit is None else f" ≤ {config.limit:g}"
+    shield = f" · costs {config.quantifier}" if config.method == "mase" else ""
+    return (
+        f"{config.method} · {config.task} · {config.learner} · {config.constraint}{limit}{shield} · seed {config.seed}"
+    )
+
+
+def epoch_metrics(epoch: int, recorder: Recorder, since: int) -> dict[str, Any]:
+    """A line of metrics.jsonl: means over the episodes that ended since the last one, and counts from the start."""
+    episodes = recorder.episodes
+    latest = episodes[since:]
+    return {
+        "epoch": epoch,
+        "steps": recorder.steps,
+        "episodes": len(episodes),
+        "mean_return": _mean([episode.true_return for episode in latest]),
+        "mean_penalised_return": _mean([episode.penalised_return for episode in latest]),
+        "mean_length": _mean([episode.length for episode in latest]),
+        "mean_cost": _mean([episode.cost for episode in latest]),
+        "max_cost": max((episode.cost for episode in latest), default=None),
+        "stop_rate": _mean([episode.stopped for episode in latest]),
+        "violations": recorder.violations,
+        "stops": recorder.stops,
+        "interventions": recorder.interventions,
+        "takeovers": recorder.takeovers,
+    }
+
+
+def coverage_metrics(epochs: list[Coverage], delta: float) -> dict[str, Any]:
+    """What a line says of the quantifier: how often it was right before it learned, and how often it may be wrong."""
+    return {**{f"coverage_{name}": count for name, count in total(epochs)._asdict().items()}, "delta": delta}
+
+
+@dataclass
+class Written:
+    """How much of a run is in its files."""
+
+    epochs: int = 0
+    episodes: int = 0
+    covered: int = 0
+
+
+class EpochWriter(BaseCallback):
+    """Writes down every epoch when it is over: episodes, then a line of metrics, trajectories, TensorBoard's events."""
+
+    def __init__(self, agent: Agent, folder: Path, follower: Follower | None) -> None:
+        super().__init__()
+        self.agent = agent
+        self.folder = folder
+        self.follower = follower
+        self.written = Written()
+
+    def _on_rollout_start(self) -> None:
+        if self.agent.epochs > self.written.epochs:
+            self._write()
+
+    def _on_training_end(self) -> None:
+        self._write()
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _write(self) -> None:
+        recorder, written = self.agent.envs.recorder, self.written
+        line = epoch_metrics(self.agent.epochs, recorder, written.episodes)
+        if isinstance(self.agent, MASE):
+            line |= coverage_metrics(self.agent.coverage[written.covered :], self.agent.quantifier.delta)
+            line |= self.agent.guard.stop.metrics()
+            line |= self.agent.shield.vouched.metrics() if self.agent.shield.vouched else {}
+            written.covered = len(self.agent.coverage)
+        run_folder.append_episodes(self.folder, recorder.episodes[written.episodes :])
+        run_folder.append_metrics(self.folder, line)
+        if self.follower and self.follower.trajectories.early:
+            run_folder.write_trajectories(self.folder, self.follower.trajectories)
+        for name, value in line.items():
+            if value is not None and name not in ("epoch", "steps"):
+                self.logger.record(f"epoch/{name}", value)
+        self.logger.dump(self.num_timesteps)
+        written.epochs = self.agent.epochs
+        written.episodes = len(recorder.episodes)
+
+
+class Events(TensorBoardOutputFormat):
+    """TensorBoard's events of a run; those of epochs that a resumed run does again are taken back."""
+
+    def __init__(self, folder: Path) -> None:
+        steps = run_folder.last_line(folder).get("steps", 0)
+        self.writer = SummaryWriter(str(folder / run_folder.TENSORBOARD), purge_step=steps + 1)
+        self._is_closed = False
+
+
+class Clock:
+    """When a run began and how long it has taken, in all (`before` it was interrupted, too) and in its parts."""
+
+    def __init__(self, before: float = 0.0) -> None:
+        self.stopwatch = Stopwatch()
+        self._date = datetime.now(UTC).isoformat(timespec="seconds")
+        self._start = time.perf_counter() - before
+
+    def seconds(self) -> float:
+        """How long it has taken."""
+        return time.perf_counter() - self._start
+
+    def read(self, status: str, steps: int) -> dict[str, Any]:
+        """What timing.json says after this many steps."""
+        seconds = self.seconds()
+        return {
+            "status": status,
+            "started": self._date,
+            "seconds": round(seconds, 3),
+            "steps": steps,
+            "steps_per_second": round(steps / seconds, 1),
+            "seconds_in": {name: round(spent, 3) for name, spent in self.stopwatch.seconds.items()},
+        }
+
+
+def _mean(values: list[Any]) -> float | None:
+    return float(np.mean(values)) if values else None

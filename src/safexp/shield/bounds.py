@@ -1,0 +1,96 @@
+"""Asking a quantifier so that whatever it could not answer is not safe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from safexp.core.arrays import Array
+from safexp.quantifiers.base import Quantifier
+
+Levels = tuple[Array | None, ...]
+"""The only values that each of K costs can take, in ascending order; None for a cost that can take any."""
+
+LEVEL_TOLERANCE = 1e-6
+"""How far a bound may lie below a level that it means."""
+
+
+def ask(
+    quantifier: Quantifier, states: Array, actions: Array, levels: Levels | None = None
+) -> tuple[Array, Array, str]:
+    """Upper bounds and widths (n, m, K) of the costs of `actions` (n, m, da) in `states` (n, ds), and what went wrong.
+
+    Bounds are min(1, mean + width), rounded down to the largest of a cost's `levels` that can occur, if it has any. An
+    exception, a NaN, a negative width or a wrong shape makes bound and width infinite, and a message that is not empty.
+    """
+    num_costs = quantifier.num_costs
+    shape = (*actions.shape[:2], num_costs)
+    try:
+        mean, width = quantifier.predict(states, actions)
+        mean, width = np.asarray(mean, dtype=np.float64), np.asarray(width, dtype=np.float64)
+        if mean.shape != width.shape or mean.shape not in (shape, shape[:2] if num_costs == 1 else shape):
+            raise ValueError(f"mean and width have shapes {mean.shape} and {width.shape}, expected {shape}")
+        mean, width = mean.reshape(shape), width.reshape(shape)
+    except Exception as error:  # whatever went wrong, nothing was certified
+        return np.full(shape, np.inf), np.full(shape, np.inf), f"{type(error).__name__}: {error}"
+    usable = np.isfinite(mean) & (width >= 0)
+    if usable.all():
+        return _rounded(mean + width, levels), width, ""
+    problem = f"{int((~usable).sum())} of {usable.size} predictions are NaN or have a negative width"
+    bounds = _rounded(np.where(usable, mean, 0.0) + np.where(usable, width, np.inf), levels)
+    return np.where(usable, bounds, np.inf), np.where(usable, width, np.inf), problem
+
+
+def as_levels(levels: Sequence[Any] | None, quantifier: Quantifier) -> Levels | None:
+    """The values that each of a quantifier's costs can take, from a user's list: of one cost its values.
+
+    Raises:
+        ValueError: where they are not one list for each cost, or no costs, or the quantifier does not bound what is
+            observed, so that rounding would not be sound.
+    """
+    if levels is None:
+        return None
+    count = quantifier.num_costs
+    each = [levels] if count == 1 else list(levels)
+    if len(each) != count or (count > 1 and not all(part is None or isinstance(part, Sequence) for part in each)):
+        raise ValueError(
+            f"levels={levels!r} must be {count} lists, one for each cost, with None for a cost that can take any "
+            "value: [(0, 1), None]."
+        )
+    for part, own in zip(each, getattr(quantifier, "parts", [quantifier]), strict=True):
+        if part is not None and not (len(part) and 0 <= min(part) <= max(part) <= 1):
+            raise ValueError(f"levels={levels!r} must be one or more costs in [0, 1], such as (0, 1).")
+        if part is not None and not own.bounds_realised_cost:
+            raise ValueError(
+                f"levels={levels!r} would round the bounds of {type(own).__name__} down, but they hold for the "
+                "expected cost, not for the realised one; leave levels out or use a quantifier that bounds what is "
+                "observed."
+            )
+    return tuple(None if part is None else np.sort(np.asarray(part, dtype=np.float64)) for part in each)
+
+
+def check_levels(levels: Levels, costs: Array) -> None:
+    """Raise `ValueError` where one of these costs (n,) or (n, K) is none of the levels that its bounds rely on."""
+    for k, (own, values) in enumerate(zip(levels, costs.reshape(len(costs), -1).T, strict=True)):
+        if own is None:
+            continue
+        distance = np.abs(values[:, None] - own).min(axis=1)
+        if (distance > LEVEL_TOLERANCE).any():
+            raise ValueError(
+                f"cost {k} was {float(values[distance.argmax()]):g} (scaled by cost_max), which is none of its levels "
+                f"{own.tolist()}, and bounds were rounded down to these: leave levels out, or give all values."
+            )
+
+
+def _rounded(bounds: Array, levels: Levels | None) -> Array:
+    bounds = np.minimum(np.maximum(bounds, 0.0), 1.0)  # np.clip, at half its price for few numbers
+    if levels is None:
+        return bounds
+    for k, own in enumerate(levels):
+        if own is not None:
+            # A bound that misses its level by rounding alone means that level.
+            above = np.searchsorted(own, bounds[..., k] + LEVEL_TOLERANCE, side="right")
+            bounds[..., k] = own[np.maximum(above - 1, 0)]
+    return bounds

@@ -1,0 +1,129 @@
+"""The actions that a shield searches, and what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
+
+from safexp.core.arrays import Array, Flags, Observations, batch_size
+from safexp.core.encoding import encode_actions
+
+SafeAction = ArrayLike | Callable[[Observations], ArrayLike]
+
+
+class Outlook(NamedTuple):
+    """The actions that n states offer: m candidates each, which of them are known to be safe, and how uncertain.
+
+    Candidates (n, m, da) are encoded; `upper_bounds` (n, m, K) bound their K costs; of several costs, the widest counts
+    in `widths` (n, m). `whole` (n,) tells which states were asked about all of their candidates: of the others one or
+    more is known to be safe, and what was not asked about has infinite bounds and widths. `promised` (n,) is the
+    candidate that is safe on the user's word, -1 for none.
+    """
+
+    candidates: Array
+    safe: Flags
+    upper_bounds: Array
+    widths: Array
+    whole: Flags
+    promised: NDArray[np.int64]
+
+    @property
+    def viable(self) -> Flags:
+        """Which states (n,) have a safe action at all: A⁺ ≠ ∅."""
+        return np.asarray(self.safe.any(axis=1))
+
+    @property
+    def least_width(self) -> Array:
+        """The smallest width (n,) of any candidate, min_a Γ(s, a), of states that are `whole`."""
+        return np.asarray(self.widths.min(axis=1))
+
+
+def candidate_actions(space: spaces.Box | spaces.Discrete, count: int) -> Array:
+    """The fixed set (m, da) that is searched: all discrete actions; of a box the centre, corners and a spread.
+
+    The corners are taken while they fill at most half of the set, otherwise the two ends of every axis; a
+    scrambled Halton sequence with a fixed seed fills the rest.
+    """
+    if isinstance(space, spaces.Discrete):
+        return np.eye(int(space.n))
+    dimension = int(np.prod(space.shape))
+    if count < 1:
+        raise ValueError(f"num_candidates={count} must be at least 1.")
+    centre = np.full((1, dimension), 0.5)
+    if 2**dimension <= count // 2:
+        ends = np.stack(np.meshgrid(*[[0.0, 1.0]] * dimension), axis=-1).reshape(-1, dimension)
+    else:
+        ends = np.concatenate([np.where(np.eye(dimension) > 0, end, 0.5) for end in (0.0, 1.0)])
+    from scipy.stats import qmc  # here, because it takes longer to import than all the rest
+
+    spread = qmc.Halton(dimension, scramble=True, rng=0).random(max(count - 1 - len(ends), 0))
+    unit = np.concatenate([centre, ends, spread])[:count]
+    low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
+    # What is certified must be what is run: round to the space's own precision first.
+    return np.clip((low + unit * (high - low)).astype(space.dtype), low, high).astype(np.float64)
+
+
+def with_extra(fixed: Array, n: int, extra: Sequence[Array | float]) -> Array:
+    """The fixed set (m, da) for each of n states, and after it these actions (n, da), the first fixed one for NaN."""
+    candidates = np.empty((n, len(fixed) + len(extra), fixed.shape[1]))
+    candidates[:, : len(fixed)] = fixed
+    for column, actions in enumerate(extra, start=len(fixed)):
+        candidates[:, column] = np.where(np.isnan(actions), fixed[0], actions)
+    return candidates
+
+
+def unasked(candidates: Array, num_costs: int, vouched: Array | None) -> Outlook:
+    """Candidates (n, m, da) of which nothing is known but what the user vouches for, (n, da), NaN for no promise.
+
+    A promise counts as a bound of 0 of the candidate that is that action, the last one of several.
+    """
+    shape = candidates.shape[:2]
+    offers = Outlook(
+        candidates,
+        np.zeros(shape, dtype=bool),
+        np.full((*shape, num_costs), np.inf),
+        np.full(shape, np.inf),
+        np.zeros(len(candidates), dtype=bool),
+        np.full(len(candidates), -1),
+    )
+    if vouched is not None:
+        promised = np.flatnonzero(~np.isnan(vouched).any(axis=1))
+        same = (candidates[promised] == vouched[promised, None]).all(axis=2)
+        column = same.shape[1] - 1 - same[:, ::-1].argmax(axis=1)
+        offers.safe[promised, column], offers.upper_bounds[promised, column] = True, 0.0
+        offers.promised[promised] = column
+    return offers
+
+
+def vouched_actions(space: spaces.Box | spaces.Discrete, safe_action: SafeAction, observations: Observations) -> Array:
+    """The user's safe actions, encoded (n, da), NaN where there is no promise.
+
+    Raises:
+        ValueError: where they are no actions of the space.
+    """
+    n = batch_size(observations)
+    given = safe_action(observations) if callable(safe_action) else safe_action
+    actions = np.asarray(given, dtype=np.float64)
+    single = space.shape or ()
+    if actions.shape == single:
+        actions = np.broadcast_to(actions, (n, *single))
+    if actions.shape != (n, *single):
+        raise ValueError(f"safe_action has shape {actions.shape}, expected {single} or {(n, *single)} for {n} states.")
+    promised = ~np.isnan(actions).reshape(n, -1).any(axis=1)
+    size = int(space.n) if isinstance(space, spaces.Discrete) else int(np.prod(single))
+    encoded = np.full((n, size), np.nan)
+    if isinstance(space, spaces.Box):
+        given_there = actions[promised].astype(space.dtype)
+        outside = ~((given_there >= space.low) & (given_there <= space.high)).all(axis=tuple(range(1, actions.ndim)))
+        if outside.any():
+            raise ValueError(
+                f"safe_action {given_there[outside][0]} is not an action of {space}: nobody has vouched for the "
+                "nearest one that is."
+            )
+    if promised.any():
+        encoded[promised] = encode_actions(space, actions[promised])
+    return encoded

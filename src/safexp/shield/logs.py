@@ -1,0 +1,237 @@
+"""Logged transitions, as a user has them: arrays in memory, or a CSV, Parquet or npz file."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import lzma
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from safexp.constraints import Constraint
+from safexp.core.arrays import Array, Observations
+from safexp.core.encoding import encode_actions, encode_observations
+from safexp.quantifiers.base import Transitions
+
+ARRAYS = ("states", "actions", "costs", "margins", "episodes")
+"""The names of a .npz file's arrays, in the order of `Log`."""
+
+ZIP = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error, lzma.LZMAError)
+"""What damaged archives raise."""
+
+LARGEST_RATIO, ALWAYS = 100, 1 << 26
+"""How many times larger than its file what is in it may be, unless it is at most so many bytes."""
+
+HEADER = "s0, s1, … for the states, a0, a1, … for the actions, cost (or cost0, cost1, …) or margin, and maybe episode"
+
+
+logger = logging.getLogger("safexp")
+
+
+class Log(NamedTuple):
+    """Logged transitions, as the user has them.
+
+    `observations` and `actions` are batches of the environment's spaces (n, ...), `costs` (n,) or (n, K) what the
+    constraint reads at each step (for `Margin`: margins, if these are not given by themselves), `margins` (n,) signed
+    distances to the limit, `episodes` (n,) whole numbers that tell which steps belong together, for `Calibrated`.
+    """
+
+    observations: Observations
+    actions: NDArray[Any]
+    costs: NDArray[Any]
+    margins: NDArray[Any] | None = None
+    episodes: NDArray[Any] | None = None
+
+
+def signals_of(log: Log, constraint: Constraint) -> Array:
+    """What a constraint would have read at the logged steps, (n,) or (n, K), in the user's units."""
+    margins = None if log.margins is None else np.asarray(log.margins, dtype=np.float64)
+    return constraint.logged(np.asarray(log.costs, dtype=np.float64), margins)
+
+
+def encode_log(log: Log, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> Transitions:
+    """Logged transitions as a quantifier takes them; raises `ValueError` where they do not fit."""
+    transitions = Transitions(
+        encode_observations(observation_space, log.observations),
+        encode_actions(action_space, np.asarray(log.actions)),
+        np.asarray(log.costs, dtype=np.float64),
+        None if log.margins is None else np.asarray(log.margins, dtype=np.float64),
+        None if log.episodes is None else np.asarray(log.episodes, dtype=np.int64),
+    )
+    _warn_of_clipped(np.asarray(log.actions), transitions.actions, action_space)
+    lengths = {name: len(part) for name, part in zip(Log._fields, transitions, strict=True) if part is not None}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"logged transitions have different lengths: {lengths}.")
+    costs = transitions.costs
+    if costs.ndim not in (1, 2) or not np.all(np.isfinite(transitions.actions)):
+        raise ValueError(
+            f"logged costs have shape {costs.shape}, expected (n,) or (n, K), and actions must be finite numbers."
+        )
+    wrong = np.flatnonzero(~((costs >= 0) & (costs <= 1)).reshape(len(costs), -1).all(axis=1))
+    if wrong.size:
+        raise ValueError(
+            f"logged costs must lie in [0, 1], but transition {wrong[0]} (line {wrong[0] + 2} of a CSV file) has "
+            f"{costs[wrong[0]]}, and {wrong.size} do not in all: divide by the largest cost that can be."
+        )
+    return transitions
+
+
+def _warn_of_clipped(given: NDArray[Any], encoded: Array, space: spaces.Space[Any]) -> None:
+    if isinstance(space, spaces.Box):
+        same = given.astype(space.dtype).reshape(encoded.shape) == encoded
+        if outside := int((~same).any(axis=1).sum()):
+            share = f"{outside:,} of {len(encoded):,} logged actions lie outside of {space}"
+            logger.warning("%s, and are learned as the nearest ones inside: are they in other units?", share)
+
+
+def read_log(path: str | Path) -> Log:
+    """A logged data set: .csv or .parquet with columns s0, …, a0, …, cost or margin, and maybe episode; or .npz.
+
+    A .npz file has the arrays `states`, `actions`, and `costs` or `margins`, and maybe `episodes`. Where only margins
+    are given, the cost is 1 where they are below 0, and 0 elsewhere. Nothing in a file is ever unpickled.
+
+    Raises:
+        ValueError: where something is missing, or a value is no finite number, with the place in the file.
+    """
+    path = Path(path)
+    readers: dict[str, Callable[[Path], Log]] = {".csv": _read_csv, ".parquet": _read_parquet, ".npz": _read_npz}
+    if path.suffix not in readers:
+        raise ValueError(f"{path} is not a log that can be read: expected one of {', '.join(readers)}.")
+    if not path.is_file():
+        raise ValueError(f"{path} is not a file.")
+    return readers[path.suffix](path)
+
+
+def _read_csv(path: Path) -> Log:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets begin with a mark
+            header, *rows = list(csv.reader(file)) or [[]]
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read as a CSV file: {error}") from error
+    if len(header) == 1 and ";" in header[0]:
+        raise ValueError(f"{path} separates its columns by semicolons; expected commas.")
+    for line, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise ValueError(f"line {line} of {path} has {len(row)} values for {len(header)} columns.")
+    try:
+        table = np.array(rows, dtype=np.float64).reshape(len(rows), len(header))
+    except ValueError:
+        line, column = next(
+            (line, k) for line, row in enumerate(rows, start=2) for k, text in enumerate(row) if not _is_number(text)
+        )
+        raise ValueError(
+            f"line {line} of {path}: {header[column]} is {rows[line - 2][column]!r}, expected a number."
+        ) from None
+    return _from_columns(path, [name.strip() for name in header], table, first_line=2)
+
+
+def _read_parquet(path: Path) -> Log:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"reading {path} needs pyarrow: pip install 'safexp[parquet]', or save the log as .csv or .npz."
+        ) from error
+    try:
+        about = parquet.read_metadata(path)
+        _check_size(path, 8 * about.num_rows * about.num_columns)
+        table = parquet.read_table(path)
+        columns = [table[name].to_numpy().astype(np.float64) for name in table.column_names]
+    except (ArrowException, ValueError, TypeError, OSError) as error:
+        raise ValueError(f"{path} cannot be read as a table of numbers: {error}") from error
+    return _from_columns(path, table.column_names, np.stack(columns, axis=1), first_line=0)
+
+
+def _read_npz(path: Path) -> Log:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_size(path, sum(part.file_size for part in archive.infolist()))
+        with np.load(path, allow_pickle=False) as file:
+            parts = {name: file[name] for name in file.files}
+    except (ValueError, OSError, LookupError, EOFError, ArithmeticError, RuntimeError, MemoryError, *ZIP) as error:
+        raise ValueError(f"{path} cannot be read as arrays of numbers, without pickled objects: {error}") from error
+    if unknown := parts.keys() - set(ARRAYS):
+        raise ValueError(f"{path} has the arrays {sorted(unknown)}; expected some of {', '.join(ARRAYS)}.")
+    for name, part in parts.items():
+        if part.dtype.kind not in "iuf" or not part.ndim:
+            raise ValueError(f"{path}: {name} are {part.dtype} of shape {part.shape}, expected rows of numbers.")
+        _check_finite(path, name, part.reshape(len(part), -1), "row", 0)
+    return _assembled(path, *(parts.get(name) for name in ARRAYS))
+
+
+def _check_size(path: Path, unpacked: int) -> None:
+    """Raise where unpacking would need more memory than arrays of numbers in a file of this size should."""
+    if unpacked > max(LARGEST_RATIO * path.stat().st_size, ALWAYS):
+        raise ValueError(
+            f"it would unpack to {unpacked:,} bytes, over {LARGEST_RATIO} times its size: save it without compression"
+        )
+
+
+def _from_columns(path: Path, header: Sequence[str], table: Array, first_line: int) -> Log:
+    """The log of a table (n, columns) with these names; rows are counted from `first_line`."""
+    if header and all(_is_number(name) for name in header):
+        raise ValueError(f"{path} begins with numbers, not with the names of its columns; expected {HEADER}.")
+    if len(set(header)) != len(header):
+        raise ValueError(f"{path} has a column twice: {', '.join(header)}.")
+    unknown = [name for name in header if not re.fullmatch(r"[sa]\d+|cost\d*|margin|episode", name)]
+    if unknown:
+        raise ValueError(f"{path} has the columns {', '.join(unknown)}, which mean nothing here; expected {HEADER}.")
+    for column, name in enumerate(header):
+        _check_finite(path, name, table[:, column : column + 1], "line" if first_line else "row", first_line)
+
+    def numbered(prefix: str) -> Array | None:
+        count = sum(bool(re.fullmatch(rf"{prefix}\d+", name)) for name in header)
+        missing = [f"{prefix}{k}" for k in range(count) if f"{prefix}{k}" not in header]
+        if missing:
+            raise ValueError(f"{path} has {count} columns {prefix}…, but no {missing[0]}: number them from 0.")
+        return table[:, [header.index(f"{prefix}{k}") for k in range(count)]] if count else None
+
+    def single(name: str) -> Array | None:
+        return table[:, header.index(name)] if name in header else None
+
+    costs = single("cost") if "cost" in header else numbered("cost")
+    return _assembled(path, numbered("s"), numbered("a"), costs, single("margin"), single("episode"))
+
+
+def _assembled(
+    path: Path,
+    states: NDArray[Any] | None,
+    actions: NDArray[Any] | None,
+    costs: NDArray[Any] | None,
+    margins: NDArray[Any] | None,
+    episodes: NDArray[Any] | None,
+) -> Log:
+    if states is None or actions is None or (costs is None and margins is None):
+        needs = [("states", states), ("actions", actions), ("costs or margins", margins if costs is None else costs)]
+        missing = ", ".join(name for name, part in needs if part is None)
+        raise ValueError(f"{path} has no {missing}; expected {HEADER}, or those arrays in a .npz file.")
+    if not len(states):
+        raise ValueError(f"{path} has no transitions.")
+    if costs is None:
+        assert margins is not None, "one of them is there"
+        costs = (margins < 0).astype(np.float64)
+    return Log(states, actions, costs, margins, episodes)
+
+
+def _check_finite(path: Path, name: str, values: NDArray[Any], unit: str, first: int) -> None:
+    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    if bad.size:
+        value = values[bad[0]][~np.isfinite(values[bad[0]])][0]
+        raise ValueError(f"{unit} {bad[0] + first} of {path}: {name} is {value}, expected a finite number.")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Problems that are solved exactly: grid worlds, SNO-MDP, GLM-MASE."""

@@ -1,0 +1,140 @@
+"""Cautious controllers that come with tasks, and what they log: where a quantifier starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from safexp.core.arrays import Array
+from safexp.envs.vector import as_vec_env, info_column
+from safexp.shield.logs import Log
+from safexp.tasks.escape import WayOut
+from safexp.tasks.knowledge import Knowledge
+from safexp.tasks.navigation.layouts import Layout
+from safexp.tasks.navigation.vector_env import SOFTNESS, CostKind, NavigationVectorEnv
+
+CLEARANCE = 0.3
+"""Metres that the cautious driver keeps from the hazard's edge, if it can."""
+SPEED = 0.6
+"""Metres a second at which it drives; the Point can do 1.5."""
+WOBBLE = 0.3
+"""Deviation of what is added to its actions, so that the log shows what actions do."""
+
+STRENGTH = 0.3
+"""Deviation of the actions under which a robot moves gently."""
+DRIVERS = 200
+"""How many of them make its log: thirteen minutes of driving."""
+
+
+class Logged(NamedTuple):
+    """What a controller logged, and the returns of the episodes that ended."""
+
+    log: Log
+    returns: Array
+
+
+def drive_around(envs: NavigationVectorEnv) -> Array:
+    """Actions (n, 2) of a Point that goes slowly to its goal, in a wide arc around a single hazard on the way."""
+    position, ahead = envs.physics.position[:, :2], envs.physics.rotation[:, :2, 0]
+    from_hazard, to_goal = position - envs.hazards[:, 0], _unit(envs.goal - position)
+    radius, distance = envs.layout.hazard_radius + CLEARANCE, np.linalg.norm(envs.goal - position, axis=1)
+    nearest_at = np.clip(-_dot(from_hazard, to_goal), 0.0, distance)
+    blocked = np.linalg.norm(from_hazard + nearest_at[:, None] * to_goal, axis=1) < radius
+    sense = np.where(_cross(from_hazard, envs.goal - envs.hazards[:, 0]) >= 0, 1.0, -1.0)
+    outward = _unit(from_hazard)
+    along = np.stack([-outward[:, 1], outward[:, 0]], axis=1) * sense[:, None]
+    too_near = np.clip(radius - np.linalg.norm(from_hazard, axis=1), -0.3, 0.5)
+    wanted = np.where(blocked[:, None], _unit(along + 3 * too_near[:, None] * outward), to_goal)
+    turn = np.arctan2(_cross(ahead, wanted), _dot(ahead, wanted))
+    speed = envs.physics.sensors(slice(None))[:, 3]
+    push = SPEED * np.maximum(np.cos(turn), 0.0) - speed
+    return np.clip(np.stack([push, 2 * turn], axis=1), -1.0, 1.0)
+
+
+def knowledge_of_driving(envs: NavigationVectorEnv) -> Knowledge:
+    """What can be told of a task with one hazard: the way out, and of a Point's a log and what the distance is from."""
+    alone = envs.layout.hazards == 1 and envs.layout.pays == "reaching" and not envs.physics.groups
+    if not alone or envs.layout.orbit:
+        return Knowledge()
+    fallback = None
+    if envs.cost_kind == "indicator":
+        way_out = WayOut(envs.physics.robot, envs.layout.hazard_radius, envs.lidar_bins)
+        fallback = (way_out.drive, way_out.steps)
+    if envs.physics.robot.name != "Point":
+        return Knowledge(fallback=fallback)
+    return Knowledge(
+        fallback=fallback,
+        log=lambda rng: drive(envs.layout, envs.cost_kind, envs.lidar_bins, DRIVERS, rng).log,
+        projection=nearness(envs.physics.robot.sensors, envs.lidar_bins),
+        softness=SOFTNESS if envs.cost_kind == "margin" else None,
+    )
+
+
+def drive(layout: Layout, cost: CostKind, lidar_bins: int, copies: int, rng: np.random.Generator) -> Logged:
+    """What this many cautious drivers do in the time of one episode each; who arrives early starts again."""
+    envs = NavigationVectorEnv(
+        copies, layout=layout, cost=cost, lidar_bins=lidar_bins, autoreset_mode=AutoresetMode.SAME_STEP
+    )
+
+    def act() -> Array:
+        return drive_around(envs) + WOBBLE * rng.standard_normal((copies, 2))
+
+    return logged(envs, act, layout.steps, rng)
+
+
+def nearness(sensors: int, bins: int) -> Array:
+    """Combinations (5, ds) of an observation that tell how near the only hazard is, where, and the velocity.
+
+    A lidar's readings of one thing add up to twice its closeness, and weighted with their directions to about twice the
+    closeness times the thing's direction. The goal's lidar comes first, then the hazard's.
+    """
+    angles = (np.arange(bins) + 0.5) * 2 * np.pi / bins
+    matrix = np.zeros((5, sensors + 2 * bins))
+    matrix[:3, sensors + bins :] = np.ones(bins), np.cos(angles), np.sin(angles)
+    matrix[3, 3] = matrix[4, 4] = 1.0  # the velocimeter, ahead and to the left
+    return matrix
+
+
+def gentle(task: str, limit: float | None, copies: int, steps: int, rng: np.random.Generator) -> Logged:
+    """What so many copies of a robot do in so many steps under small random actions."""
+    envs = gym.make_vec(task, num_envs=copies, limit=limit)
+    shape = envs.action_space.shape
+    return logged(envs, lambda: STRENGTH * rng.standard_normal(shape), steps, rng)
+
+
+def logged(envs: VectorEnv[Any, Any, Any], act: Callable[[], Array], steps: int, rng: np.random.Generator) -> Logged:
+    """So many steps of a controller on environments, which are then closed."""
+    venv, space = as_vec_env(envs), envs.single_action_space
+    assert isinstance(space, gym.spaces.Box), "controllers push and turn"
+    venv.seed(int(rng.integers(2**31)))
+    observations: Any = venv.reset()
+    numbers, rows, returns = np.arange(venv.num_envs), [], np.zeros(venv.num_envs)
+    finished: list[float] = []
+    for _ in range(steps):
+        actions = np.clip(act(), space.low, space.high).astype(space.dtype)
+        following, rewards, dones, infos = venv.step(actions)
+        costs, margins = (info_column(venv, infos, key) for key in ("cost", "margin"))
+        rows.append((observations, actions, costs, margins, numbers.copy()))
+        returns += rewards
+        finished += returns[dones].tolist()
+        returns[dones] = 0.0
+        numbers[dones] = numbers.max() + 1 + np.arange(np.count_nonzero(dones))
+        observations = following
+    venv.close()
+    return Logged(Log(*(np.concatenate(parts) for parts in zip(*rows, strict=True))), np.array(finished))
+
+
+def _unit(vectors: Array) -> Array:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+
+
+def _dot(a: Array, b: Array) -> Array:
+    return np.einsum("nd,nd->n", a, b)
+
+
+def _cross(a: Array, b: Array) -> Array:
+    return a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]

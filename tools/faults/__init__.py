@@ -1,0 +1,1 @@
+"""Damaged files, killed runs, failing environments: what a run must survive, counted."""

@@ -1,0 +1,172 @@
+"""What the safety layer costs, as ratios measured in one run: `make bench`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import gymnasium as gym
+import numpy as np
+import scipy.linalg
+import torch
+from rich.console import Console
+from rich.table import Table
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+import safexp
+from safexp.backups.penalty import Penalty
+from safexp.envs.guard import Guard
+from safexp.envs.vector import as_vec_env
+from safexp.quantifiers import Transitions
+from safexp.quantifiers.gp.kernels import covariance
+from safexp.tasks import planar_robot
+
+REPEATS = 5
+
+
+def best(action: Callable[[], object]) -> float:
+    """The shortest of a few timings, in seconds: the one least disturbed by others."""
+    return min(_timed(action) for _ in range(REPEATS))
+
+
+def _timed(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def stepping(table: Table, num_envs: int = 32, steps: int = 200) -> None:
+    """Vector steps with and without the guard, and one by one."""
+    actions = np.random.default_rng(0).uniform(-1, 1, (steps, num_envs, 2)).astype(np.float32)
+
+    def run(venv):
+        venv.reset()
+        return lambda: [venv.step(row) for row in actions]
+
+    def batched():
+        return as_vec_env(gym.make_vec("safexp/PlanarRobot-v0", num_envs=num_envs))
+
+    def guarded(constraint, quantifier):
+        venv = batched()
+        shield = safexp.Shield(quantifier, venv.observation_space, venv.action_space)
+        return Guard(venv, constraint, shield, Penalty())
+
+    rng = np.random.default_rng(0)
+    gp = safexp.ExactGP([0.3, 0.3, 3, 3, 6, 6], norm_bound=1.5, novelty=3e-3)
+    gp_guard = guarded(safexp.Instantaneous(0.3), gp)
+    gp_guard.shield.fit(planar_robot.cautious_log(30, rng))
+    base = best(run(batched()))
+    rows = {
+        "environments alone, batched": base,
+        "one by one (DummyVecEnv)": best(run(DummyVecEnv([planar_robot.PlanarRobot for _ in range(num_envs)]))),
+        "guarded, Budget, Unknown": best(run(guarded(safexp.Budget(3.0), safexp.Unknown()))),
+        "guarded, Instantaneous, Known": best(
+            run(guarded(safexp.Instantaneous(0.3), safexp.Known(planar_robot.cost_of)))
+        ),
+        f"guarded, Instantaneous, ExactGP ({gp.size} points)": best(run(gp_guard)),
+    }
+    for name, seconds in rows.items():
+        table.add_row(name, f"{1e6 * seconds / steps / num_envs:.1f} µs a step", f"{seconds / base:.2f} × the first")
+
+
+class Everything(safexp.Shield):
+    """The shield that asks about all candidates of every next state."""
+
+    def glance(self, observations, thresholds, last_safe=None):
+        return self.outlook(observations, thresholds, last_safe)
+
+
+def staging(table: Table, num_envs: int = 64, steps: int = 100) -> None:
+    """A guarded step that asks about few candidates first, beside one that asks about all."""
+    actions = np.random.default_rng(0).uniform(-1, 1, (steps, num_envs, 2)).astype(np.float32)
+    log = planar_robot.cautious_log(30, np.random.default_rng(0))
+
+    def run(kind):
+        venv = as_vec_env(gym.make_vec("safexp/PlanarRobot-v0", num_envs=num_envs))
+        gp = safexp.ExactGP([0.3, 0.3, 3, 3, 6, 6], norm_bound=1.5, novelty=3e-3)
+        guard = Guard(venv, safexp.Instantaneous(0.3), kind(gp, venv.observation_space, venv.action_space), Penalty())
+        guard.shield.fit(log)
+        guard.seed(0)
+        guard.reset()
+        return lambda: [guard.step(row) for row in actions]
+
+    whole, staged = best(run(Everything)), best(run(safexp.Shield))
+    table.add_row(f"guarded step of {num_envs}, ExactGP, all candidates", f"{1e3 * whole / steps:.1f} ms", "")
+    table.add_row(
+        f"guarded step of {num_envs}, ExactGP, in stages", f"{1e3 * staged / steps:.1f} ms", f"{whole / staged:.1f} ×"
+    )
+
+
+class Slow(safexp.Unknown):
+    """Takes 90 µs and certifies everything."""
+
+    def predict(self, states, actions):
+        end = time.perf_counter() + 90e-6
+        answer = np.full(actions.shape[:2], 0.1), np.full(actions.shape[:2], 0.05)
+        while time.perf_counter() < end:
+            pass
+        return answer
+
+
+def filtering(table: Table, calls: int = 3000) -> None:
+    """`Shield.filter` on one state of 60 numbers with a quantifier of 90 µs."""
+    box = gym.spaces.Box(-1.0, 1.0, (60,), np.float64)
+    shield = safexp.Shield(Slow(), box, gym.spaces.Box(-1.0, 1.0, (2,), np.float32))
+    rng = np.random.default_rng(0)
+    states, actions = rng.uniform(-1, 1, (calls, 60)), rng.uniform(-1, 1, (calls, 2)).astype(np.float32)
+    times = [
+        _timed(lambda s=state, a=action: shield.filter(s, a, 0.5))
+        for state, action in zip(states, actions, strict=True)
+    ]
+    median, slow = np.percentile(np.array(times) * 1e6, [50, 90])
+    table.add_row("Shield.filter, quantifier of 90 µs", f"{median:.0f} µs (median)", f"90 % below {slow:.0f} µs")
+
+
+def training(table: Table, steps: int = 8192) -> None:
+    """A whole epoch of PPO with and without MASE, on the same number of steps."""
+
+    def agent(shielding):
+        env = gym.make_vec("safexp/PlanarRobot-v0", num_envs=16)
+        options = {"n_steps": 128, "batch_size": 256}
+        return safexp.MASE(env, safexp.Budget(3.0), safexp.Unknown(), PPO, options, seed=0, shielding=shielding)
+
+    bare, mase = agent(False), agent(True)
+    times = {"PPO": best(lambda: bare.learn(steps)), "MASE, Unknown, PPO": best(lambda: mase.learn(steps))}
+    for name, seconds in times.items():
+        table.add_row(name, f"{steps / seconds:,.0f} steps/s", f"{seconds / times['PPO']:.2f} × PPO's time")
+
+
+def gaussian_process(table: Table, points: int = 500) -> None:
+    """Growing the factor row by row against factorising anew for every row."""
+    rng = np.random.default_rng(0)
+    data = Transitions(rng.uniform(size=(points, 4)), rng.uniform(size=(points, 2)), rng.uniform(size=points))
+    inputs = np.concatenate([data.states, data.actions], axis=1) / 0.1
+
+    def grow():
+        safexp.ExactGP(0.1, novelty=0.0).fit(data)
+
+    def anew():
+        for n in range(1, points + 1):
+            scipy.linalg.cholesky(covariance("rbf", inputs[:n], inputs[:n]) + 1e-6 * np.eye(n))
+
+    grown, refactored = _timed(grow), _timed(anew)
+    table.add_row(f"ExactGP, {points} points, incremental", f"{1e6 * grown / points:.0f} µs a point", "")
+    table.add_row(
+        "factorised anew each time", f"{1e6 * refactored / points:.0f} µs a point", f"{refactored / grown:.1f} ×"
+    )
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    table = Table("what", "measured", "ratio", title="the cost of safety (ratios within this run)")
+    stepping(table)
+    staging(table)
+    filtering(table)
+    training(table)
+    gaussian_process(table)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
