@@ -13,7 +13,7 @@ from sb3_contrib import RecurrentPPO
 
 import safexp
 from safexp import Budget, Instantaneous, Shield, ShieldedPolicy, Unknown
-from safexp.audit import WIDTH, audit, replay
+from safexp.audit.audit import WIDTH, audit, replay
 from safexp.runs import evaluate as evaluation
 from safexp.runs.config import RunConfig
 from safexp.runs.play import Player

@@ -17,6 +17,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import Budget, Constraint, Instantaneous, JointChance, Known, Schedule, Shield, StateVisits
 from safexp.constraints import TOLERANCE
+from safexp.constraints.base import JUDGED
 from safexp.core.arrays import Array
 from safexp.envs.guard import Guard
 from theory.finite_mdp import FiniteEnv, FiniteMDP
@@ -51,8 +52,8 @@ def discounted(costs: list[float], discount: float, first_power: int = 0) -> Fra
 
 
 def assume_clear(excess: Fraction) -> bool:
-    """Whether a limit is exceeded; sequences that exceed it by rounding alone say nothing."""
-    assume(not 0 < excess <= 2 * TOLERANCE)
+    """Whether a limit is exceeded; by less than the judge's tolerance, shield and judge may differ."""
+    assume(not 0 < excess <= 10 * JUDGED)
     return excess > 0
 
 
