@@ -45,8 +45,17 @@ class Page:
         self.settle()
 
     def settle(self) -> None:
-        """Wait for two frames, in which all that was asked for is drawn."""
-        self.value("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
+        """Wait until the page has kept its size for ten frames: plots are laid out again after they were opened."""
+        self.value("""new Promise(done => {
+            let size = "", still = 0, left = 300;
+            const look = () => {
+                const root = document.documentElement, now = `${root.scrollWidth} ${root.scrollHeight}`;
+                still = now === size ? still + 1 : 0;
+                size = now;
+                still >= 10 || --left === 0 ? done(1) : requestAnimationFrame(look);
+            };
+            requestAnimationFrame(look);
+        })""")
 
     def value(self, expression: str) -> Any:
         """What a JavaScript expression comes to."""
