@@ -62,3 +62,9 @@ def test_thresholds_that_were_handed_out_do_not_change():
     account.open(np.array([True, False]), PLACES)
     np.testing.assert_allclose(before, [4.0, 4.0])
     np.testing.assert_allclose(account.thresholds, [4.0, 3.0])
+
+
+def test_an_episode_that_has_not_begun_may_spend_nothing():
+    account = Account(Budget(3.0), 2)
+    account.open(np.array([True, False]), np.zeros((2, 1)))
+    np.testing.assert_allclose(account.thresholds, [3.0, -np.inf])

@@ -45,7 +45,10 @@ def arguments() -> argparse.Namespace:
 
 
 def sources(tree: Path) -> list[str]:
-    return sorted({str(path.relative_to(tree)) for glob in SETTINGS["core"] for path in tree.glob(glob)})
+    found = {glob: [str(path.relative_to(tree)) for path in tree.glob(glob)] for glob in SETTINGS["core"]}
+    if nothing := [glob for glob, paths in found.items() if not paths]:
+        raise ValueError(f"core.toml: {', '.join(nothing)} match no file; correct the patterns.")
+    return sorted({path for paths in found.values() for path in paths})
 
 
 def sample(tree: Path, seed: int, count: int, only: str) -> list[Mutant]:

@@ -33,7 +33,8 @@ class Account:
         """Begin episodes in these of the n environments, at these of their n observations."""
         if fresh.any():
             self._memory[fresh] = self.constraint.start(take(observations, fresh))
-            self.thresholds = self.constraint.threshold(self._memory)
+            self.thresholds = self.thresholds.copy()
+            self.thresholds[fresh] = self.constraint.threshold(self._memory[fresh])
 
     def charge(self, costs: Array, upper_bounds: Array) -> None:
         """Spend what a step cost, (n,) or (n, K), scaled, of which `upper_bounds` was certified."""
