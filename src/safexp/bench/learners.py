@@ -76,7 +76,7 @@ def _policy_steps(batch: int, rounds: int) -> list[dict[str, Any]]:
         _share(ours, theirs)
         weights = copy.deepcopy(ours.policy.state_dict())
         rollout: Any = ours.rollout_buffer
-        # Both take every so-manieth step, counted environment by environment, as sb3-contrib keeps them.
+        # Both take every k-th step, counted environment by environment, as sb3-contrib keeps them.
         order = th.arange(steps * envs).reshape(steps, envs).T.flatten()[::stride]
         estimates = ours._estimate(ours.policy.predict_values, rollout.rewards, ours.gamma).advantages[order]
         observations, actions = rollout.flat_observations()[order], rollout.flat_actions()[order]

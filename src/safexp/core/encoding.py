@@ -39,7 +39,7 @@ def encode_observations(space: spaces.Space[Any], observations: Observations) ->
         index = int(np.flatnonzero(~finite.all(axis=1))[0])
         raise ValueError(
             f"observation {index} of the batch holds a NaN or an infinity: {states[index]}; "
-            "a state that cannot be read cannot be certified: mend the environment or its sensors."
+            "a state that cannot be read cannot be certified: fix the environment or its sensors."
         )
     return states
 

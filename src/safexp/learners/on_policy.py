@@ -56,7 +56,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
         cg_damping: added to the Fisher matrix's diagonal.
         line_search_shrinking_factor: of a step that was not accepted.
         line_search_max_iter: how many steps are tried.
-        sub_sampling_factor: the Fisher matrix is estimated from every so-manieth step; gradients and the line search
+        sub_sampling_factor: the Fisher matrix is estimated from every k-th step; gradients and the line search
             always use all of them.
         critic: how critics are fitted, "fast" or as in the "paper" (80 steps on the full batch).
     """
@@ -91,7 +91,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
         device: th.device | str = "auto",
         _init_setup_model: bool = True,
     ) -> None:
-        critics.Fit.named(critic)  # raises with a clear word
+        critics.Fit.named(critic)  # raises a clear error
         self.target_kl = target_kl
         self.cg_max_steps = cg_max_steps
         self.cg_damping = cg_damping

@@ -1,4 +1,4 @@
-"""What training showed a quantifier, in little: a sample and a range, to tell later whether inputs have shifted."""
+"""Reservoir sample and range of what a quantifier was trained on, for detecting input shift later."""
 
 from __future__ import annotations
 

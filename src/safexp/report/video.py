@@ -64,7 +64,7 @@ def picture_of(moment: Moment, constraint: Constraint, title: str) -> Picture:
 
 
 def status(moment: Moment) -> tuple[str, tuple[int, int, int]]:
-    """What there is to say about a moment, in a word or two, and its colour."""
+    """The status of a moment in a word or two, and its colour."""
     if moment.outcome is None:
         return ("the shield intervenes", AMBER) if moment.intervened else ("", INK)
     if moment.outcome.violated:
