@@ -12,7 +12,7 @@ from conftest import Line, line_cost
 from safexp import Budget, Instantaneous, Known, Penalty, Shield, StateVisits, Unknown
 from safexp.backups.stops import Reset
 from safexp.envs.guard import MAX_STARTS, Guard, NothingSafeError
-from safexp.shield.shield import Decisions
+from safexp.shield.decisions import Decisions
 
 
 class Starts(Line):

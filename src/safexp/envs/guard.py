@@ -27,7 +27,8 @@ from safexp.quantifiers.base import Transitions
 from safexp.quantifiers.unknown import Unknown
 from safexp.records.episodes import Recorder
 from safexp.shield.candidates import Outlook
-from safexp.shield.shield import Decisions, Shield
+from safexp.shield.decisions import Decisions
+from safexp.shield.shield import Shield
 
 MAX_STARTS = 100
 """How many uncertifiable first states in a row are reset before giving up."""

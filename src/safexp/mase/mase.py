@@ -65,8 +65,9 @@ from safexp.records.coverage import Coverage, measure
 from safexp.records.episodes import Episode
 from safexp.records.input_shift import Inputs
 from safexp.shield.candidates import SafeAction
+from safexp.shield.decisions import Decision
 from safexp.shield.logs import Log, read_log, signals_of
-from safexp.shield.shield import Decision, Shield
+from safexp.shield.shield import Shield
 
 log = logging.getLogger("safexp")
 

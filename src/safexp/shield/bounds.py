@@ -71,6 +71,14 @@ def as_levels(levels: Sequence[Any] | None, quantifier: Quantifier) -> Levels | 
     return tuple(None if part is None else np.sort(np.asarray(part, dtype=np.float64)) for part in each)
 
 
+def describe_levels(levels: Levels | None) -> list[Any] | None:
+    """Levels as JSON, in the form in which a user gives them."""
+    if levels is None:
+        return None
+    each = [None if own is None else own.tolist() for own in levels]
+    return each[0] if len(each) == 1 else each
+
+
 def check_levels(levels: Levels, costs: Array) -> None:
     """Raise `ValueError` where one of these costs (n,) or (n, K) is none of the levels that its bounds rely on."""
     for k, (own, values) in enumerate(zip(levels, costs.reshape(len(costs), -1).T, strict=True)):

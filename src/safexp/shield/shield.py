@@ -29,8 +29,9 @@ from safexp.quantifiers.base import Quantifier
 from safexp.quantifiers.files import build_quantifier, describe_quantifier
 from safexp.quantifiers.foreign import take_back
 from safexp.quantifiers.per_cost import Each
-from safexp.shield.bounds import as_levels, ask, check_levels
+from safexp.shield.bounds import as_levels, ask, check_levels, describe_levels
 from safexp.shield.candidates import Outlook, SafeAction, candidate_actions, unasked, with_extra
+from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.logs import Log, encode_log, read_log
 from safexp.shield.vouched import Vouched
 
@@ -40,32 +41,6 @@ VOUCHED = "vouched."
 """What the names of the safe action's outcomes begin with in a file."""
 
 log = logging.getLogger("safexp")
-
-
-class Decision(NamedTuple):
-    """What the shield says about one proposal.
-
-    `action` is the proposal or its replacement (`intervened`), or None where nothing is safe (`stopped`); `vouched`
-    says that it is safe on the user's word alone; `upper_bound` bounds its cost, or the proposal's where nothing is
-    safe; `state` is what a recurrent policy remembers (`MASE.predict`).
-    """
-
-    action: Any
-    intervened: bool
-    stopped: bool
-    vouched: bool
-    upper_bound: float | Array
-    state: Any = None
-
-
-class Decisions(NamedTuple):
-    """`Decision`s for n states at once; the actions (n, ...) of stopped rows are the proposals and must not be run."""
-
-    actions: NDArray[Any]
-    intervened: Flags
-    stopped: Flags
-    vouched: Flags
-    upper_bounds: Array
 
 
 class _Case(NamedTuple):
@@ -194,7 +169,7 @@ class Shield:
             "observation_space": describe_space(self.observation_space),
             "action_space": describe_space(self.action_space),
             "num_candidates": self.num_candidates,
-            "levels": self._described_levels(),
+            "levels": describe_levels(self.levels),
             "safe_action": "function" if callable(safe_action) else given,
             "verify_safe_action": self.vouched is None or self.vouched.verify,
         }
@@ -432,12 +407,6 @@ class Shield:
                 f"{self.quantifier.num_costs} costs: give one threshold for each cost."
             )
         return encode_observations(self.observation_space, observations), limits
-
-    def _described_levels(self) -> list[Any] | None:
-        if self.levels is None:
-            return None
-        each = [None if own is None else own.tolist() for own in self.levels]
-        return each[0] if len(each) == 1 else each
 
     def _decode(self, encoded: Array) -> NDArray[Any]:
         if isinstance(self.action_space, spaces.Discrete):
