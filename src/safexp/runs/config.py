@@ -165,7 +165,7 @@ class RunConfig:
             raise ValueError(
                 f"learner={self.learner!r}: method {self.method!r} is a learner itself; leave --learner out."
             )
-        Penalty(self.penalty, self.largest_penalty)  # raises with a clear word
+        Penalty(self.penalty, self.largest_penalty)  # raises a clear error
         self._check_constraint()
 
     def settled(self) -> Self:
@@ -234,7 +234,7 @@ class RunConfig:
         if self.constraint == "schedule" and self.limit is not None:
             raise ValueError(f"limit={self.limit}: a schedule has its own limits; leave this one out.")
         if self.schedule:
-            self.phases  # noqa: B018 (raises with a clear word)
+            self.phases  # noqa: B018 (raises a clear error)
         if self.constraint == "instantaneous" and self.limit is None:
             raise ValueError("an instantaneous constraint needs a limit: say --limit 0.3, for example.")
         if self.limit is not None and not (math.isfinite(self.limit) and self.limit >= 0):

@@ -1,6 +1,6 @@
 """What TensorBoard gets, sent to Weights & Biases or MLflow too.
 
-A tracker never stops a run: one that fails is heard of once, and left out from then on.
+A tracker never stops a run: one that fails is reported once and then left out.
 """
 
 from __future__ import annotations
