@@ -46,21 +46,11 @@ class Slopes(safexp.Quantifier):
         self._inputs = np.concatenate([self._inputs, inputs])[-self.capacity :]
         self._costs = np.concatenate([self._costs, data.costs])[-self.capacity :]
 
-    def fit(self, data: Transitions) -> None:
-        self._inputs, self._costs = self._inputs[:0], self._costs[:0]
-        self.update(data)
-
-    def settings(self) -> dict[str, Any]:
-        return {"slopes": self.slopes, "noise": self.noise, "capacity": self.capacity}
-
     def state(self) -> dict[str, np.ndarray]:
         return {"inputs": self._inputs, "costs": self._costs}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         self._inputs, self._costs = state["inputs"], state["costs"]
-
-    def with_delta(self, delta: float) -> Slopes:
-        return Slopes(**self.settings())
 
 
 def vented(config: Any, envs: Any, constraint: Any, learner: Any, options: dict[str, Any]) -> safexp.MASE:

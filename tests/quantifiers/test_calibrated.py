@@ -103,7 +103,7 @@ def test_widths_grow_until_held_out_costs_are_covered():
 def test_only_the_costly_class_decides():
     rng = np.random.default_rng(0)
     costs = np.where(rng.uniform(size=4000) < 0.5, rng.uniform(0.5, 0.8, 4000), 0.5)
-    everything, costly = Calibrated(narrow(), 0.2), Calibrated(narrow(), 0.2, near=0.6)
+    everything, costly = Calibrated(narrow(), delta=0.2), Calibrated(narrow(), delta=0.2, near=0.6)
     everything.fit(data_of(costs))
     costly.fit(data_of(costs))
     assert costly.scale > everything.scale

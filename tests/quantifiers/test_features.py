@@ -135,7 +135,7 @@ def test_the_same_seed_gives_the_same_model_also_after_a_file(features):
 
 
 def test_a_refit_that_fails_keeps_the_old_model_and_says_so(caplog):
-    model = FeatureRegression("margin", "learned", num_features=8, first_steps=5)
+    model = FeatureRegression("margin", features="learned", num_features=8, first_steps=5)
     model.fit(steps(50))
     queries = np.zeros((1, 2)), np.zeros((1, 1, 2))
     before = model.predict_target(*queries)

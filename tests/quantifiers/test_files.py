@@ -18,7 +18,7 @@ LEARNED = {
     "deep": DeepGP("margin", widths=(2, 2), num_inducing=8, capacity=40, first_steps=5),
     "shared": DeepGP("margin", widths=[2], num_inducing=8, shared=True, capacity=40, first_steps=5),
     "random": FeatureRegression(num_features=8, capacity=40),
-    "learned": FeatureRegression("margin", "learned", num_features=8, capacity=40, first_steps=5),
+    "learned": FeatureRegression("margin", features="learned", num_features=8, capacity=40, first_steps=5),
 }
 
 

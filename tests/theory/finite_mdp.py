@@ -49,7 +49,7 @@ class FiniteMDP:
         """Knows the costs as these tables (S, A)."""
         means = self.costs if mean is None else mean
         widths = np.broadcast_to(width, self.costs.shape)
-        return Known(lambda s, a: look_up(means, s, a), lambda s, a: look_up(widths, s, a), delta)
+        return Known(lambda s, a: look_up(means, s, a), lambda s, a: look_up(widths, s, a), delta=delta)
 
     def shield(self, quantifier: Known) -> Shield:
         return Shield(quantifier, self.observation_space, self.action_space)

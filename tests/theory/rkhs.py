@@ -101,10 +101,10 @@ def runs(
         gp = ExactGP(
             LENGTHSCALE,
             claimed_norm,
-            noise if claimed_noise is None else claimed_noise,
-            DELTA,
-            kernel,
-            regulariser,
+            noise=noise if claimed_noise is None else claimed_noise,
+            delta=DELTA,
+            kernel=kernel,
+            regulariser=regulariser,
             capacity=capacity,
             novelty=novelty,
         )
@@ -121,7 +121,7 @@ def paper_factor(kernel: Kernel, omega: float, norm: float = 1.0) -> Array:
     tends to B as ω → 0 fails as soon as |z| exceeds it. It was derived for a posterior with λ = 1 + 2/n.
     """
     factors = []
-    gp = ExactGP(LENGTHSCALE, 1.0, omega, DELTA, kernel, capacity=NUM_STEPS, novelty=0.0)
+    gp = ExactGP(LENGTHSCALE, 1.0, noise=omega, delta=DELTA, kernel=kernel, capacity=NUM_STEPS, novelty=0.0)
     for _ in range(NUM_STEPS):
         widest = POOL[int(predict(gp, POOL)[1].argmax())]
         observe(gp, widest, 0.0)

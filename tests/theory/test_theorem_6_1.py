@@ -45,7 +45,16 @@ def test_mean_and_width_are_those_of_erratum_6(kernel: Kernel) -> None:
     rng = np.random.default_rng(3)
     points, costs = rng.uniform(size=(15, 2)), rng.uniform(size=15)
     noise, regulariser, norm, prior = 0.2, 0.3, 1.5, 0.4
-    gp = ExactGP(LENGTHSCALE, norm, noise, DELTA, kernel, regulariser, prior, novelty=0.0)
+    gp = ExactGP(
+        LENGTHSCALE,
+        norm,
+        noise=noise,
+        delta=DELTA,
+        kernel=kernel,
+        regulariser=regulariser,
+        prior_mean=prior,
+        novelty=0.0,
+    )
     for point, cost in zip(points, costs, strict=True):
         observe(gp, point, cost)
     gram = covariance(kernel, points / LENGTHSCALE, points / LENGTHSCALE)
@@ -115,7 +124,7 @@ def test_bound_would_fail_if_costs_decided_what_is_kept() -> None:
     noise, rng = 0.1, np.random.default_rng(0)
     function = RandomFunction.draw("rbf", 1.0, rng)
     point = POOL[:1]
-    honest, choosy = (ExactGP(LENGTHSCALE, 1.0, noise, DELTA, novelty=0.0) for _ in range(2))
+    honest, choosy = (ExactGP(LENGTHSCALE, 1.0, noise=noise, delta=DELTA, novelty=0.0) for _ in range(2))
     for _ in range(30):
         draws = function(point) + noise * rng.normal(size=30)
         observe(honest, point[0], draws[0])

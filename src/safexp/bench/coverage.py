@@ -72,7 +72,7 @@ def measure(episodes: int = 1000, fresh: int = 2000) -> list[dict[str, Any]]:
         seen, asked = (random_episodes(task, driving, n, SEED + k) for k, n in enumerate((episodes, fresh)))
         for name, make in QUANTIFIERS.items():
             plain, inner = make(), make()
-            scaled = Calibrated(inner, DELTA, NEAR, holdout=HOLDOUT)
+            scaled = Calibrated(inner, delta=DELTA, near=NEAR, holdout=HOLDOUT)
             plain.fit(seen)
             scaled.fit(seen)
             for quantifier, scale in ((plain, 1.0), (inner, scaled.scale)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Self
 
@@ -9,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
+from safexp.core.files import plain
 
 
 class Transitions(NamedTuple):
@@ -33,6 +36,27 @@ class Quantifier(ABC):
     `num_costs` is how many costs K it bounds at once. `bounds_realised_cost` says that `mean + width` bounds the cost
     that is then *observed*, not just its expectation; only then may a shield round the bound down to a level that can
     occur.
+
+    A quantifier of one's own defines `predict` and `update`, sets `delta`, and keeps the arguments of its constructor
+    as attributes of the same names; `fit`, `settings` and `with_delta` follow from that. One that learns also defines
+    `state` and `restore`: what they leave out is not saved, and not in the copies that `with_delta` makes.
+
+    Example:
+        The mean of all costs so far, trusted to be within `width` of every cost.
+
+        >>> class Constant(Quantifier):
+        ...     def __init__(self, width: float, *, delta: float = 0.01) -> None:
+        ...         self.width, self.delta = width, delta
+        ...         self.costs = np.ones(1)
+        ...
+        ...     def predict(self, states, actions):
+        ...         shape = actions.shape[:2]
+        ...         return np.full(shape, self.costs.mean()), np.full(shape, self.width)
+        ...
+        ...     def update(self, data):
+        ...         self.costs = np.append(self.costs, data.costs)
+        >>> Constant(0.5).with_delta(0.001).settings()
+        {'width': 0.5, 'delta': 0.001}
     """
 
     delta: float
@@ -47,22 +71,71 @@ class Quantifier(ABC):
     def update(self, data: Transitions) -> None:
         """Learn from further transitions."""
 
-    @abstractmethod
     def fit(self, data: Transitions) -> None:
-        """Forget everything and learn from these transitions alone."""
+        """Forget everything and learn from these transitions alone; keeps what it knew where that raises."""
+        anew = type(self)(**arguments_of(self))
+        anew.update(data)
+        self.__dict__ = vars(anew)
 
-    @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments as JSON values; raises `TypeError` where one cannot be written down."""
+        """The constructor's arguments as JSON values; raises `TypeError` where one cannot be written down.
 
-    @abstractmethod
+        Quantifiers among them are left out: files describe each of `inner_of` on its own.
+        """
+        given = {name: value for name, value in arguments_of(self).items() if not isinstance(value, Quantifier)}
+        return {name: _as_json(self, name, value) for name, value in given.items()}
+
     def state(self) -> dict[str, NDArray[Any]]:
-        """All that was learned, as named arrays."""
+        """Everything learned, as named arrays; nothing unless a subclass says otherwise."""
+        return {}
 
-    @abstractmethod
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:  # noqa: B027 (nothing was learned)
         """Take back what `state` returned."""
 
-    @abstractmethod
     def with_delta(self, delta: float) -> Self:
-        """A copy that may miss with probability `delta`; `AllOf` gives each of its K costs δ/K."""
+        """A copy that may miss with probability `delta`, by itself or through the quantifiers it was given.
+
+        `AllOf` gives each of its K costs δ/K.
+        """
+        given = {name: _with_delta(name, value, delta) for name, value in arguments_of(self).items()}
+        copy = type(self)(**given)
+        copy.restore(self.state())
+        return copy
+
+
+def arguments_of(quantifier: Quantifier) -> dict[str, Any]:
+    """The constructor's arguments, which the quantifier keeps as attributes of the same names."""
+    taken = inspect.signature(type(quantifier)).parameters.values()
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if missing := [one.name for one in taken if one.kind in variadic or not hasattr(quantifier, one.name)]:
+        owner = type(quantifier).__name__
+        raise TypeError(
+            f"{owner} does not keep its argument {missing[0]}: set self.{missing[0]} in {owner}.__init__, or define "
+            f"{owner}.fit, .settings and .with_delta."
+        )
+    return {one.name: getattr(quantifier, one.name) for one in taken}
+
+
+def inner_of(quantifier: Quantifier) -> tuple[Quantifier, ...]:
+    """The quantifiers inside this one: several, kept as `parts`, or one, kept as `quantifier`."""
+    parts = getattr(quantifier, "parts", (getattr(quantifier, "quantifier", None),))
+    return tuple(part for part in parts if isinstance(part, Quantifier))
+
+
+def _as_json(owner: Quantifier, name: str, value: Any) -> Any:
+    value = plain(value)
+    try:
+        json.dumps(value)
+    except TypeError as error:
+        raise TypeError(
+            f"{type(owner).__name__}({name}=...) holds a {type(value).__name__}, which a file cannot; give the "
+            "quantifier again when loading."
+        ) from error
+    return value
+
+
+def _with_delta(name: str, value: Any, delta: float) -> Any:
+    """An argument of a quantifier as its copy with another δ gets it."""
+    if isinstance(value, Quantifier):
+        return value.with_delta(delta)
+    return delta if name == "delta" else value

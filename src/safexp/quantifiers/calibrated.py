@@ -65,6 +65,7 @@ class Calibrated(Quantifier):
     def __init__(
         self,
         quantifier: Quantifier,
+        *,
         delta: float = 0.05,
         near: float = 0.0,
         confidence: float = 0.95,
@@ -125,11 +126,6 @@ class Calibrated(Quantifier):
         if not held.all():
             self.quantifier.update(rows_of(data, ~held))
         self._hold_out(rows_of(data, held))
-
-    def settings(self) -> dict[str, Any]:
-        """The arguments but the quantifier, which files describe on its own."""
-        names = ("delta", "near", "confidence", "holdout", "rate", "least", "capacity")
-        return {name: getattr(self, name) for name in names}
 
     def state(self) -> dict[str, NDArray[Any]]:
         held = {} if self._held_out is None else self._held_out._asdict()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from safexp.quantifiers.regression import (
     check_question,
     pairs_of,
     refit,
-    settings_of,
     standards,
 )
 from safexp.quantifiers.targets import (
@@ -74,6 +73,7 @@ class FeatureRegression(Quantifier):
     def __init__(
         self,
         target: Target = "cost",
+        *,
         features: Features = "random",
         num_features: int = 256,
         lengthscale: float | None = None,
@@ -151,15 +151,6 @@ class FeatureRegression(Quantifier):
         check_question("FeatureRegression", (self._split, len(self._layers[0]) - self._split), *_asked(data))
         self._head.absorb(self._phi(*_asked(data))[:, 0], values)
 
-    def fit(self, data: Transitions) -> None:
-        target_of("FeatureRegression", self.target, data)
-        self._data = DataSet(self.capacity, self.seed)
-        self._layers, self._head = [], None
-        self.update(data)
-
-    def settings(self) -> dict[str, Any]:
-        return settings_of(self)
-
     def state(self) -> dict[str, NDArray[Any]]:
         if self._head is None:
             return self._data.state()
@@ -171,11 +162,6 @@ class FeatureRegression(Quantifier):
         self._layers = [np.array(state[f"{LAYER}{k}"]) for k in range(sum(name.startswith(LAYER) for name in state))]
         self._head = Head.of(state, self.regulariser) if self._layers else None
         self._split = int(state["split"][0]) if self._layers else 0
-
-    def with_delta(self, delta: float) -> Self:
-        copy = type(self)(**(self.settings() | {"delta": delta}))
-        copy.restore(self.state())
-        return copy
 
     def _learn(self) -> tuple[list[Array], Head]:
         from safexp.quantifiers.feature_training import train  # here, because a deployed shield needs no torch

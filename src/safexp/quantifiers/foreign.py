@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.files import Arrays, CheckpointError, through_file
-from safexp.quantifiers.base import Quantifier
+from safexp.quantifiers.base import Quantifier, inner_of
 from safexp.quantifiers.files import describe_quantifier
-from safexp.quantifiers.per_cost import Each
 
 log = logging.getLogger("safexp")
 
@@ -23,10 +22,8 @@ def foreign_parts(quantifier: Quantifier) -> Iterator[Quantifier]:
     """The quantifiers in this one, or itself, whose classes are not safexp's."""
     if type(quantifier).__module__.partition(".")[0] != "safexp":
         yield quantifier
-    inside = quantifier.parts if isinstance(quantifier, Each) else (getattr(quantifier, "quantifier", None),)
-    for part in inside:
-        if isinstance(part, Quantifier):
-            yield from foreign_parts(part)
+    for part in inner_of(quantifier):
+        yield from foreign_parts(part)
 
 
 def check_round_trip(quantifier: Quantifier) -> None:

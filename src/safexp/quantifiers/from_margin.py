@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ class FromMargin(Quantifier):
         reach: the largest margin that is told from larger ones.
     """
 
-    def __init__(self, quantifier: Quantifier, softness: float, reach: float = 2.0) -> None:
+    def __init__(self, quantifier: Quantifier, softness: float, *, reach: float = 2.0) -> None:
         if not (0 < softness < np.inf and 0 < reach < np.inf):
             raise ValueError(f"FromMargin(softness={softness}, reach={reach}) must both be finite and above 0.")
         self.quantifier = quantifier
@@ -48,18 +48,11 @@ class FromMargin(Quantifier):
     def fit(self, data: Transitions) -> None:
         self.quantifier.fit(self._of_margins(data))
 
-    def settings(self) -> dict[str, Any]:
-        """The numbers; files describe the quantifier on its own."""
-        return {"softness": self.softness, "reach": self.reach}
-
     def state(self) -> dict[str, NDArray[Any]]:
         return self.quantifier.state()
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self.quantifier.restore(state)
-
-    def with_delta(self, delta: float) -> Self:
-        return type(self)(self.quantifier.with_delta(delta), **self.settings())
 
     def _of_margins(self, data: Transitions) -> Transitions:
         margins = target_of("FromMargin", "margin", data)

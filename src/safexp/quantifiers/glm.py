@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ class GLM(Quantifier):
         self.regulariser = by_default if regulariser is None else regulariser
         if self.regulariser <= 0.0:
             raise ValueError(f"regulariser is {regulariser}; it must be positive")
-        self.features, self.dimension, self.link, self.width_kind = features, dimension, link, width
+        self.features, self.dimension, self.link, self.width = features, dimension, link, width
         self.noise, self.delta, self.capacity, self.optimism_cap = noise, delta, capacity, optimism_cap
         self.bounds_realised_cost = noise == 0.0
         self._index: dict[bytes, int]
@@ -83,11 +83,6 @@ class GLM(Quantifier):
             raise ValueError(f"costs are {data.costs.shape}; a GLM models one cost: give each cost a GLM of its own")
         self.learn(self._features(data.states, data.actions), data.costs)
 
-    def fit(self, data: Transitions) -> None:
-        """Forget everything and learn from these transitions alone."""
-        self._forget()
-        self.update(data)
-
     def learn(self, phi: Array, costs: Array) -> None:
         """Learn costs (N,) at features (N, d); repeated features are kept once, with their number and sum."""
         for row, cost in zip(phi, costs, strict=True):
@@ -103,13 +98,6 @@ class GLM(Quantifier):
             self._sums[index] += cost
         self._estimate()
 
-    def settings(self) -> dict[str, Any]:
-        """Raises `TypeError`: a feature map is a function and cannot be written as JSON."""
-        raise TypeError(
-            "a GLM's features are a function, which cannot be written down as JSON; keep the code that builds the "
-            "GLM and use state() and restore() for what it learned"
-        )
-
     def state(self) -> dict[str, NDArray[Any]]:
         """The distinct features, how often each was seen and the sums of its costs."""
         used = len(self._index)
@@ -122,22 +110,6 @@ class GLM(Quantifier):
             setattr(self, own, np.concatenate([np.array(state[name]), getattr(self, own)]))
         self._index = {row.tobytes(): index for index, row in enumerate(np.array(state["features"]))}
         self._estimate()
-
-    def with_delta(self, delta: float) -> Self:
-        """A copy that may miss with probability `delta`."""
-        copy = type(self)(
-            self.features,
-            self.dimension,
-            link=self.link,
-            width=self.width_kind,
-            noise=self.noise,
-            regulariser=self.regulariser,
-            delta=delta,
-            capacity=self.capacity,
-            optimism_cap=self.optimism_cap,
-        )
-        copy.restore(self.state())
-        return copy
 
     def _forget(self) -> None:
         self._index = {}
@@ -157,7 +129,7 @@ class GLM(Quantifier):
     def _scale(self) -> float:
         """The factor of ‖φ‖_{Λ⁻¹}: C_g of Lemma 5.4, or the tight one."""
         low, high, d = self.link.least_slope, self.link.largest_slope, self.dimension
-        if self.width_kind == "paper":
+        if self.width == "paper":
             return paper_scale(self.link, d, self.delta, self.optimism_cap)
         spread = np.linalg.slogdet(self.gram)[1] - d * np.log(self.regulariser) + 2.0 * np.log(1.0 / self.delta)
         return float(high * (np.sqrt(self.regulariser) + self.noise / low * np.sqrt(spread)))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from safexp.core.arrays import Array
 from safexp.quantifiers.base import Quantifier, Transitions
@@ -27,6 +26,7 @@ class Known(Quantifier):
         self,
         cost: Callable[[Array, Array], ArrayLike],
         width: float | Callable[[Array, Array], ArrayLike] = 0.0,
+        *,
         delta: float = 0.0,
     ) -> None:
         if not callable(cost):
@@ -52,18 +52,3 @@ class Known(Quantifier):
 
     def update(self, data: Transitions) -> None:
         """Nothing to learn."""
-
-    def fit(self, data: Transitions) -> None:
-        """Nothing to learn."""
-
-    def settings(self) -> dict[str, Any]:
-        raise TypeError("Known(cost=...) holds a function, which a file cannot; give the quantifier again when loading")
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {}
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Nothing was learned."""
-
-    def with_delta(self, delta: float) -> Self:
-        return type(self)(self.cost, self.width, delta)

@@ -8,15 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
-from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.base import Quantifier, Transitions, inner_of
 from safexp.quantifiers.from_margin import FromMargin
 
 
 def models_margin(quantifier: Quantifier) -> bool:
-    """Whether it predicts the cost from the margin, by itself or through the one inside it."""
-    inner = getattr(quantifier, "quantifier", None)
+    """Whether it predicts the cost from the margin, by itself or through one inside it."""
     by_itself = isinstance(quantifier, FromMargin) or getattr(quantifier, "target", None) == "margin"
-    return by_itself or (inner is not None and models_margin(inner))
+    return by_itself or any(models_margin(part) for part in inner_of(quantifier))
 
 
 class Each(Quantifier):
@@ -55,7 +54,8 @@ class Each(Quantifier):
             part.fit(data._replace(costs=data.costs[:, k]))
 
     def settings(self) -> dict[str, Any]:
-        raise TypeError("Each(...) is rebuilt from its parts; give the quantifier again when loading")
+        """Nothing: its parts are all there is to it."""
+        return {}
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {f"{k}.{name}": part for k, own in enumerate(self.parts) for name, part in own.state().items()}

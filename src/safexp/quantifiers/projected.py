@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,18 +40,11 @@ class Projected(Quantifier):
     def fit(self, data: Transitions) -> None:
         self.quantifier.fit(data._replace(states=self._project(data.states)))
 
-    def settings(self) -> dict[str, Any]:
-        """The matrix; files describe the quantifier on its own."""
-        return {"matrix": self.matrix.tolist()}
-
     def state(self) -> dict[str, NDArray[Any]]:
         return self.quantifier.state()
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self.quantifier.restore(state)
-
-    def with_delta(self, delta: float) -> Self:
-        return type(self)(self.quantifier.with_delta(delta), self.matrix)
 
     def _project(self, states: Array) -> Array:
         if states.shape[1] != self.matrix.shape[1]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from safexp.core.arrays import Array
-from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.base import Transitions
 
 Model = TypeVar("Model")
 
@@ -49,11 +48,6 @@ def check_question(owner: str, learned: tuple[int, int], states: Array, actions:
             f"{owner} learned states (n, {learned[0]}) and actions (n, m, {learned[1]}), got {states.shape} and "
             f"{actions.shape}."
         )
-
-
-def settings_of(quantifier: Quantifier) -> dict[str, Any]:
-    """The constructor's arguments, which the quantifier keeps under their names."""
-    return {name: getattr(quantifier, name) for name in inspect.signature(type(quantifier)).parameters}
 
 
 def pairs_of(data: Transitions) -> Array:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
 import numpy as np
-from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
 from safexp.quantifiers.base import Quantifier, Transitions
@@ -27,18 +24,3 @@ class Unknown(Quantifier):
 
     def update(self, data: Transitions) -> None:
         """Nothing to learn."""
-
-    def fit(self, data: Transitions) -> None:
-        """Nothing to learn."""
-
-    def settings(self) -> dict[str, Any]:
-        return {}
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {}
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Nothing was learned."""
-
-    def with_delta(self, delta: float) -> Self:
-        return type(self)()

@@ -47,6 +47,7 @@ class DeepGP(InducingGP[DeepModel]):
     def __init__(
         self,
         target: Target = "cost",
+        *,
         widths: Sequence[int] = (16, 16),
         num_inducing: int = 128,
         shared: bool = False,
@@ -62,15 +63,15 @@ class DeepGP(InducingGP[DeepModel]):
     ) -> None:
         super().__init__(
             target,
-            num_inducing,
-            delta,
-            multiplier,
-            capacity,
-            steps,
-            first_steps,
-            batch_size,
-            learning_rate,
-            seed,
+            num_inducing=num_inducing,
+            delta=delta,
+            multiplier=multiplier,
+            capacity=capacity,
+            steps=steps,
+            first_steps=first_steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            seed=seed,
         )
         check_counts("DeepGP", **{f"widths[{k}]": width for k, width in enumerate(widths)})
         self.widths = list(widths)

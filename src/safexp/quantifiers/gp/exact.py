@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,6 +47,7 @@ class ExactGP(Quantifier):
         self,
         lengthscale: ArrayLike = 1.0,
         norm_bound: float = 1.0,
+        *,
         noise: float = 0.0,
         delta: float = 0.05,
         kernel: Kernel = "rbf",
@@ -116,23 +117,6 @@ class ExactGP(Quantifier):
             self._keep_novel(points[start : start + CHUNK], data.costs[start : start + CHUNK])
         self._reweigh()
 
-    def fit(self, data: Transitions) -> None:
-        self._forget(0)
-        self.update(data)
-
-    def settings(self) -> dict[str, Any]:
-        return {
-            "lengthscale": self.lengthscale.tolist(),
-            "norm_bound": self.norm_bound,
-            "noise": self.noise,
-            "delta": self.delta,
-            "kernel": self.kernel,
-            "regulariser": self.regulariser,
-            "prior_mean": self.prior_mean,
-            "capacity": self.capacity,
-            "novelty": self.novelty,
-        }
-
     def state(self) -> dict[str, NDArray[Any]]:
         n = self.size
         return {
@@ -151,11 +135,6 @@ class ExactGP(Quantifier):
         self._costs[:n] = state["costs"]
         self._inverse_factor[:n, :n] = state["inverse_factor"]
         self._reweigh()
-
-    def with_delta(self, delta: float) -> Self:
-        copy = type(self)(**(self.settings() | {"delta": delta}))
-        copy.restore(self.state())
-        return copy
 
     def _keep_novel(self, points: Array, costs: Array) -> None:
         """Keep those of these points (n, d), in their order, about which too little is known when their turn comes."""
@@ -194,7 +173,6 @@ class ExactGP(Quantifier):
         factor = self._inverse_factor[: self.size, : self.size]
         self._log_det = -2 * float(np.log(np.diagonal(factor)).sum())
         self._weights = factor.T @ (factor @ (self._costs[: self.size] - self.prior_mean))
-        self._log_det = -2 * float(np.log(np.diagonal(factor)).sum())
 
     def _forget(self, dimension: int) -> None:
         self._size = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from safexp.quantifiers.regression import (
     check_question,
     pairs_of,
     refit,
-    settings_of,
 )
 from safexp.quantifiers.targets import (
     Target,
@@ -63,16 +62,17 @@ class InducingGP(Quantifier, Generic[M]):
 
     def __init__(
         self,
-        target: Target,
-        num_inducing: int,
-        delta: float,
-        multiplier: float | None,
-        capacity: int,
-        steps: int,
-        first_steps: int,
-        batch_size: int,
-        learning_rate: float,
-        seed: int,
+        target: Target = "cost",
+        *,
+        num_inducing: int = 128,
+        delta: float = 0.01,
+        multiplier: float | None = None,
+        capacity: int = 2048,
+        steps: int = 20,
+        first_steps: int = 200,
+        batch_size: int = 64,
+        learning_rate: float = 0.05,
+        seed: int = 0,
     ) -> None:
         self._name = name = type(self).__name__
         check_target(name, target)
@@ -125,15 +125,6 @@ class InducingGP(Quantifier, Generic[M]):
         self._data.add(data)
         self._fitted = refit(self._name, self._fitted, self._train)
 
-    def fit(self, data: Transitions) -> None:
-        target_of(self._name, self.target, data)
-        self._data = DataSet(self.capacity, self.seed)
-        self._fitted = None
-        self.update(data)
-
-    def settings(self) -> dict[str, Any]:
-        return settings_of(self)
-
     def state(self) -> dict[str, NDArray[Any]]:
         model = {} if self.model is None else self.model.state()
         return {**self._data.state(), **{f"{MODEL}{name}": part for name, part in model.items()}}
@@ -142,11 +133,6 @@ class InducingGP(Quantifier, Generic[M]):
         self._data.restore(state)
         parts = {name.removeprefix(MODEL): np.array(part) for name, part in state.items() if name.startswith(MODEL)}
         self._fitted = self._from_state(parts) if parts else None
-
-    def with_delta(self, delta: float) -> Self:
-        copy = type(self)(**(self.settings() | {"delta": delta}))
-        copy.restore(self.state())
-        return copy
 
     def _train(self) -> Fitted[M]:
         rows = self._data.rows

@@ -11,7 +11,6 @@ from safexp.core.arrays import Array
 from safexp.quantifiers.gp.inducing import InducingGP
 from safexp.quantifiers.gp.sparse_model import Predictor, SparseModel
 from safexp.quantifiers.regression import check_finite
-from safexp.quantifiers.targets import Target
 
 
 class SparseGP(InducingGP[SparseModel]):
@@ -39,32 +38,6 @@ class SparseGP(InducingGP[SparseModel]):
         learning_rate: of Adam.
         seed: of the first inducing inputs, of batches, and of what is kept.
     """
-
-    def __init__(
-        self,
-        target: Target = "cost",
-        num_inducing: int = 128,
-        delta: float = 0.01,
-        multiplier: float | None = None,
-        capacity: int = 2048,
-        steps: int = 20,
-        first_steps: int = 200,
-        batch_size: int = 64,
-        learning_rate: float = 0.05,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            target,
-            num_inducing,
-            delta,
-            multiplier,
-            capacity,
-            steps,
-            first_steps,
-            batch_size,
-            learning_rate,
-            seed,
-        )
 
     def _trained(self, pairs: Array, values: Array, steps: int, rng: np.random.Generator) -> Predictor:
         from safexp.quantifiers.gp.sparse_training import train  # here, because a deployed shield needs no torch
