@@ -1,61 +1,16 @@
-"""What all tests share: one thread each, reproducible examples, and tiny environments."""
+"""What all tests share: one thread each, reproducible examples, and a tiny environment."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium as gym
-import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 from hypothesis import settings
+
+from support.line import Line
 
 settings.register_profile("safexp", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("safexp")
 torch.set_num_threads(1)
-
-
-class Line(gym.Env[Any, Any]):
-    """A walk on the line: moving by a costs |a|, so every cost sequence can be asked for.
-
-    Reward 1 for every step; ends after `horizon` steps; `info` and `observation` can be bent to test bad input.
-    """
-
-    def __init__(self, horizon: int = 10, discrete: bool = False, mapping: bool = False, start: float = 0.0) -> None:
-        self.horizon = horizon
-        self.discrete = discrete
-        self.mapping = mapping
-        self.start = start
-        box = spaces.Box(-100.0, 100.0, (1,), np.float64)
-        self.observation_space: Any = spaces.Dict({"place": box}) if mapping else box
-        self.action_space: Any = spaces.Discrete(3) if discrete else spaces.Box(-1.0, 1.0, (1,), np.float32)
-        self.executed: list[float] = []
-
-    def observe(self) -> Any:
-        place = np.array([self.place])
-        return {"place": place} if self.mapping else place
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.place = self.start
-        self.steps = 0
-        return self.observe(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        move = (float(action) - 1.0) if self.discrete else float(np.asarray(action).ravel()[0])
-        self.executed.append(move)
-        self.place += move
-        self.steps += 1
-        return self.observe(), 1.0, False, self.steps >= self.horizon, self.info(move)
-
-    def info(self, move: float) -> dict[str, Any]:
-        return {"cost": abs(move), "margin": 5.0 - abs(self.place)}
-
-
-def line_cost(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """The cost of actions (N, 1), or one-hot (N, 3), on the line."""
-    return np.abs(actions[:, 0] if actions.shape[1] == 1 else actions.argmax(axis=1) - 1.0)
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from gymnasium import spaces
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from conftest import Line
 from safexp import CPO, TRPO, TRPOLagrangian
 from safexp.learners.critic import Fit, fit
 from safexp.learners.lagrangian import Multiplier
 from safexp.learners.rollout import Rollout, advantages
 from safexp.mase.learner import find_learner
+from support.line import Line
 
 LEARNERS = [TRPO, TRPOLagrangian, CPO]
 

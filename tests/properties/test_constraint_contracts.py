@@ -8,11 +8,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from conftest import Line
 from safexp import AllOf, Budget, Instantaneous, JointChance, Margin, Penalty, Schedule, Shield, StateVisits, Unknown
 from safexp.constraints import TOLERANCE
 from safexp.core.costs import Step
 from safexp.envs.guard import Guard
+from support.line import Line
 
 HERE = np.zeros((3, 1))
 

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from conftest import Line, line_cost
 from safexp import Budget, Instantaneous, Known, Penalty, Schedule, Shield, Unknown
 from safexp.backups.stops import Fallback, Reset
 from safexp.envs.guard import Guard
 from safexp.envs.vector import as_vec_env
+from support.line import Line, line_cost
 
 HORIZONS = (4, 7, 3)
 N = len(HORIZONS)

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from conftest import Line, line_cost
 from safexp import Budget, Instantaneous, Known, Penalty, Schedule, Shield, Unknown
 from safexp.constraints import TOLERANCE
 from safexp.envs.guard import Guard
+from support.line import Line, line_cost
 
 limits = st.floats(0.0, 3.0)
 discounts = st.sampled_from([1.0, 0.99, 0.9, 0.5])

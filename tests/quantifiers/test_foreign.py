@@ -9,10 +9,10 @@ import pytest
 from stable_baselines3 import PPO
 
 import safexp
-from conftest import Line
 from safexp import MASE, Budget, Calibrated, Each, Unknown
 from safexp.core import files
 from safexp.core.files import CheckpointError
+from support.line import Line
 
 OPTIONS = {"n_steps": 16, "batch_size": 16, "policy_kwargs": {"net_arch": [4]}}
 

@@ -10,9 +10,8 @@ from safexp.report.html import write_report
 from safexp.runs.folder import Run
 from safexp.runs.trajectories import Trajectories, Trajectory
 from safexp.tasks.scene import Floor
-
-from . import browser
-from .conftest import maker
+from support import browser
+from support.run_folders import maker
 
 pytestmark = pytest.mark.skipif(browser.PROGRAM is None, reason="no chromium here: apt-get install chromium")
 

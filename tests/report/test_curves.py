@@ -20,8 +20,7 @@ from safexp.report.curves import (
     spread,
 )
 from safexp.report.groups import group_runs
-
-from .conftest import MakeRun
+from support.run_folders import MakeRun
 
 
 def test_a_curve_is_the_mean_over_seeds_with_its_deviation(make_run: MakeRun) -> None:

@@ -11,8 +11,7 @@ from safexp.report.groups import by_task, group_runs
 from safexp.report.plots import styles
 from safexp.report.tables import write_tables
 from safexp.runs.folder import Run
-
-from .conftest import MakeRun
+from support.run_folders import MakeRun
 
 
 @pytest.fixture

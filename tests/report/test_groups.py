@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from safexp.report.groups import group_runs, names
 from safexp.runs.config import RunConfig
-
-from .conftest import MakeRun
+from support.run_folders import MakeRun
 
 
 def test_runs_that_differ_in_their_seeds_alone_belong_together(make_run: MakeRun) -> None:

@@ -1,34 +1,13 @@
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from safexp.report.html import render, write_report
-
-from .conftest import MakeRun
-
-
-class Elements(HTMLParser):
-    """Collects the elements of a page, and the text of its data scripts."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.data: list[str] = []
-        self._in_data = False
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-        self._in_data = tag == "script" and dict(attrs).get("class") == "data"
-
-    def handle_data(self, data: str) -> None:
-        if self._in_data:
-            self.data.append(data)
-            self._in_data = False
+from support.html import Elements
+from support.run_folders import MakeRun
 
 
 def test_the_report_holds_table_curves_command_and_versions(make_run: MakeRun) -> None:

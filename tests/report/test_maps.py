@@ -7,9 +7,8 @@ from safexp.report.html import render
 from safexp.report.maps import PANELS, maps
 from safexp.runs.trajectories import Ending, Trajectories, Trajectory
 from safexp.tasks.scene import Floor
-
-from .conftest import MakeRun
-from .test_html import Elements
+from support.html import Elements
+from support.run_folders import MakeRun
 
 FLOOR = Floor(extent=1.5, goal=(1.1, 1.1), goal_radius=0.3, hazards=((0.0, 0.0),), hazard_radius=0.7)
 

@@ -11,8 +11,7 @@ from safexp.report.curves import CURVES, RETURN, STOPS, spread
 from safexp.report.groups import group_runs
 from safexp.report.plots import LEGEND_LINE, Chart, charts, draw, styles
 from safexp.runs.folder import Run
-
-from .conftest import MakeRun
+from support.run_folders import MakeRun
 
 
 def drawn(runs: list[Run]) -> list[Chart]:

@@ -17,8 +17,7 @@ from safexp.report.summary import (
     summarise_group,
 )
 from safexp.runs.folder import Run
-
-from .conftest import MakeRun
+from support.run_folders import MakeRun
 
 
 def test_the_numbers_of_a_run(make_run: MakeRun) -> None:

@@ -4,8 +4,7 @@ import pytest
 
 from safexp.report.groups import group_runs
 from safexp.report.times import PARTS, group_seconds, seconds_in, time_charts
-
-from .conftest import SPENT, MakeRun
+from support.run_folders import SPENT, MakeRun
 
 
 def test_what_was_not_timed_is_other(make_run: MakeRun) -> None:

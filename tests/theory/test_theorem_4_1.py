@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import Budget, Constraint, Instantaneous, Known, Penalty, Schedule
 from safexp.envs.guard import Guard
-from theory.finite_mdp import FiniteEnv, FiniteMDP, random_mdp
+from support.finite_mdp import FiniteEnv, FiniteMDP, random_mdp
 
 DELTA = 0.1
 WIDTH = 0.1

@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from safexp import ExactGP, Instantaneous, Log, Penalty, Shield
 from safexp.envs.guard import Guard
 from safexp.quantifiers.gp.kernels import Kernel, covariance
-from theory.rkhs import (
+from support.rkhs import (
     DELTA,
     LENGTHSCALE,
     POOL,

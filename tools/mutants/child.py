@@ -14,6 +14,7 @@ OPTIONS = (
     "-o",
     "addopts=",
     "-q",
+    "--import-mode=importlib",
     "--strict-markers",
     "--tb=no",
     "--no-header",
