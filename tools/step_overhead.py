@@ -129,7 +129,9 @@ def training(table: Table, steps: int = 8192) -> None:
     def agent(shielding):
         env = gym.make_vec("safexp/PlanarRobot-v0", num_envs=16)
         options = {"n_steps": 128, "batch_size": 256}
-        return safexp.MASE(env, safexp.Budget(3.0), safexp.Unknown(), PPO, options, seed=0, shielding=shielding)
+        return safexp.MASE(
+            env, safexp.Budget(3.0), safexp.Unknown(), PPO, learner_options=options, seed=0, shielding=shielding
+        )
 
     bare, mase = agent(False), agent(True)
     times = {"PPO": best(lambda: bare.learn(steps)), "MASE, Unknown, PPO": best(lambda: mase.learn(steps))}

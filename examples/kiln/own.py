@@ -58,5 +58,12 @@ def vented(config: Any, envs: Any, constraint: Any, learner: Any, options: dict[
     quantifier = safexp.SparseGP(**config.quantifier_options, seed=config.seed)
     log = envs.unwrapped.envs[0].unwrapped.knowledge.log(np.random.default_rng(config.seed))
     return safexp.MASE(
-        envs, constraint, quantifier, learner, options, seed_data=log, safe_action=[0.0, 1.0], seed=config.seed
+        envs,
+        constraint,
+        quantifier,
+        learner,
+        learner_options=options,
+        seed_data=log,
+        safe_action=[0.0, 1.0],
+        seed=config.seed,
     )

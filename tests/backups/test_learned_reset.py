@@ -93,7 +93,9 @@ def test_steps_near_a_cost_are_found():
 def test_it_is_trained_alongside_and_saved_with_its_agent(tmp_path):
     options = {"n_steps": 128}
     stop = LearnedReset(gradient_steps=20, seed=1)
-    agent = MASE(DummyVecEnv([Narrow] * N), Budget(8.0), Unknown(), TRPO, options, seed=0, stop=stop).learn(2048)
+    agent = MASE(
+        DummyVecEnv([Narrow] * N), Budget(8.0), Unknown(), TRPO, learner_options=options, seed=0, stop=stop
+    ).learn(2048)
     assert not any(episode.violated for episode in agent.episodes)
     assert stop._buffer.size() > 0
     agent.save(tmp_path / "agent.safexp")
@@ -102,7 +104,7 @@ def test_it_is_trained_alongside_and_saved_with_its_agent(tmp_path):
     places = np.linspace(-3, 5, 7)[:, None]
     np.testing.assert_array_equal(again.act(places), stop.act(places))
     assert again.offset == stop.offset
-    other = MASE(DummyVecEnv([Narrow]), Budget(8.0), Unknown(), TRPO, options, seed=0, stop=Reset())
+    other = MASE(DummyVecEnv([Narrow]), Budget(8.0), Unknown(), TRPO, learner_options=options, seed=0, stop=Reset())
     other.save(tmp_path / "other.safexp")
     with pytest.raises(CheckpointError, match="holds no learned reset: it was saved with another stop"):
         MASE.load(tmp_path / "other.safexp", DummyVecEnv([Narrow]), stop=LearnedReset())

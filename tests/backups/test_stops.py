@@ -63,7 +63,9 @@ def test_with_a_true_bound_no_human_is_ever_needed_and_the_way_out_is_covered_at
 @given(moves, st.floats(4.5, 12.0), st.sampled_from([1.0, 0.3, np.nan, -1.0, 7.0]), st.floats(0.0, 3.0))
 def test_the_budget_is_never_overspent_whatever_the_controller_does(proposals, limit, push, braking):
     limit += braking
-    stop = Fallback(lambda seen: np.full((len(seen), 1), push), lambda seen: np.ones(len(seen)), 2.0, braking=braking)
+    stop = Fallback(
+        lambda seen: np.full((len(seen), 1), push), lambda seen: np.ones(len(seen)), reserve=2.0, braking=braking
+    )
     guard = guard_of(stop, limit, num_envs=2)
     for _ in walk(guard, proposals):
         pass
@@ -114,7 +116,7 @@ def test_braking_stops_so_much_earlier():
 def test_a_fallback_that_never_takes_over_changes_nothing():
     def episodes(stop):
         options = {"n_steps": 64}
-        agent = MASE(DummyVecEnv([Pit] * 4), Budget(7.0), Unknown(), TRPO, options, seed=3, stop=stop)
+        agent = MASE(DummyVecEnv([Pit] * 4), Budget(7.0), Unknown(), TRPO, learner_options=options, seed=3, stop=stop)
         return agent.learn(1024).episodes
 
     reset = episodes(None)

@@ -88,7 +88,9 @@ def keeps_learning(agent, steps=120):
 def test_violations_in_steps_that_raised_are_counted(fault, constraint, judge):
     ledgers = [Ledger(), Ledger(fault, faulty_episodes=(0, 2, 5))]
     venv = DummyVecEnv([lambda: ledgers[0], lambda: ledgers[1]])
-    agent = MASE(venv, constraint, Known(wrong), PPO, {"n_steps": 8, "batch_size": 8}, shielding=False, seed=1)
+    agent = MASE(
+        venv, constraint, Known(wrong), PPO, learner_options={"n_steps": 8, "batch_size": 8}, shielding=False, seed=1
+    )
     keeps_learning(agent)
     assert agent.violations >= sum(ledger.broken(judge) for ledger in ledgers) > 10
     assert (sum(episode.unreadable for episode in agent.episodes) == 0) == (fault in (7.0, "NaN observation"))
@@ -148,7 +150,12 @@ def test_a_vector_environment_that_raises_in_mid_step_is_judged_at_its_worst():
             raise OSError("the simulator does not answer")
 
     agent = MASE(
-        Fails([Line, Line]), Instantaneous(LIMIT), Known(line_cost), PPO, {"n_steps": 8, "batch_size": 8}, seed=0
+        Fails([Line, Line]),
+        Instantaneous(LIMIT),
+        Known(line_cost),
+        PPO,
+        learner_options={"n_steps": 8, "batch_size": 8},
+        seed=0,
     )
     with pytest.raises(OSError, match="does not answer"):
         agent.learn(8)
@@ -156,14 +163,28 @@ def test_a_vector_environment_that_raises_in_mid_step_is_judged_at_its_worst():
 
 
 def test_running_episodes_are_counted_where_users_look():
-    agent = MASE(Line(horizon=10**9), Instantaneous(LIMIT), Known(wrong), PPO, {"n_steps": 64, "batch_size": 8}, seed=0)
+    agent = MASE(
+        Line(horizon=10**9),
+        Instantaneous(LIMIT),
+        Known(wrong),
+        PPO,
+        learner_options={"n_steps": 64, "batch_size": 8},
+        seed=0,
+    )
     agent.learn(64)
     assert (agent.violations, len(agent.episodes)) == (1, 0)
 
 
 def test_a_shield_that_needs_no_model_stays_without_violations_when_a_step_raises():
     ledger = Ledger("raises", faulty_episodes=(1,))
-    agent = MASE(DummyVecEnv([lambda: ledger]), Budget(2.0), Unknown(), PPO, {"n_steps": 8, "batch_size": 8}, seed=0)
+    agent = MASE(
+        DummyVecEnv([lambda: ledger]),
+        Budget(2.0),
+        Unknown(),
+        PPO,
+        learner_options={"n_steps": 8, "batch_size": 8},
+        seed=0,
+    )
     keeps_learning(agent, 60)
     assert agent.violations == 0  # at its worst, too, the step was within what remained
 
@@ -176,7 +197,7 @@ def test_quantifiers_of_several_costs_are_salvaged_under_the_guard():
         constraint,
         Each(Known(wrong), Known(wrong)),
         PPO,
-        {"n_steps": 8, "batch_size": 8},
+        learner_options={"n_steps": 8, "batch_size": 8},
     )
     keeps_learning(agent)
     assert agent.violations >= sum(

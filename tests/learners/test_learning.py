@@ -131,7 +131,7 @@ def test_saute_and_mase_do_not_overspend_after_training():
     limit = 2.5  # two choices may be paid; a third would break the budget
     for agent in (
         Baseline(Saute(as_vec_env(Choices()), Budget(limit)), TRPO, FAST, seed=0),
-        MASE(Choices(), Budget(limit), Unknown(), TRPO, FAST, seed=0),
+        MASE(Choices(), Budget(limit), Unknown(), TRPO, learner_options=FAST, seed=0),
     ):
         late = agent.learn(14_000).episodes[-400:]
         assert np.mean([episode.violated for episode in late]) < 0.02

@@ -33,14 +33,16 @@ def planar(learner, options, kind="", **more):
 
 def monitored():
     venv = VecMonitor(DummyVecEnv([Line, Line]))
-    return safexp.MASE(venv, safexp.Budget(3.0), safexp.Unknown(), PPO, ROLLOUT, seed=0)
+    return safexp.MASE(venv, safexp.Budget(3.0), safexp.Unknown(), PPO, learner_options=ROLLOUT, seed=0)
 
 
 def goal():
     env = gym.make_vec("safexp/PointGoalStatic-v0", num_envs=4)
     quantifier = safexp.SparseGP(num_inducing=8, first_steps=2)
     stop = safexp.LearnedReset()
-    return safexp.MASE(env, safexp.Budget(20.0), quantifier, safexp.TRPO, {"n_steps": 32, **SMALL}, seed=0, stop=stop)
+    return safexp.MASE(
+        env, safexp.Budget(20.0), quantifier, safexp.TRPO, learner_options={"n_steps": 32, **SMALL}, seed=0, stop=stop
+    )
 
 
 def bare():

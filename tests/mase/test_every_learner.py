@@ -41,7 +41,14 @@ def test_learns_with_zero_violations_where_the_bare_learner_violates(name):
     def train(steps, **more):
         env = gym.make_vec(f"safexp/PlanarRobot{kind}-v0", num_envs=num_envs)
         agent = safexp.MASE(
-            env, safexp.Budget(3.0), safexp.Unknown(), learner, options, penalty=safexp.Penalty(0.3), seed=0, **more
+            env,
+            safexp.Budget(3.0),
+            safexp.Unknown(),
+            learner,
+            learner_options=options,
+            penalty=safexp.Penalty(0.3),
+            seed=0,
+            **more,
         )
         return agent.learn(steps)
 
@@ -59,7 +66,9 @@ def test_learns_with_zero_violations_where_the_bare_learner_violates(name):
 def test_an_instantaneous_limit_is_kept_where_the_shield_intervenes():
     env = gym.make_vec("safexp/PlanarRobot-v0", num_envs=16)
     known = safexp.Known(planar_robot.cost_of)
-    agent = safexp.MASE(env, safexp.Instantaneous(0.3), known, PPO, CASES["PPO"][4], seed=0).learn(20_000)
+    agent = safexp.MASE(env, safexp.Instantaneous(0.3), known, PPO, learner_options=CASES["PPO"][4], seed=0).learn(
+        20_000
+    )
     assert not any(episode.violated for episode in agent.episodes)
     assert max(episode.max_step_cost for episode in agent.episodes) <= 0.3 + 1e-9
     assert sum(episode.interventions for episode in agent.episodes) > 0

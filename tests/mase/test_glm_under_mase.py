@@ -59,7 +59,9 @@ def test_a_glm_keeps_an_instantaneous_limit_while_learning(
     still = np.zeros(8, dtype=np.int64) if discrete else np.zeros((8, 1))
     log = safexp.Log(heat, still, 0.05 + 0.25 * heat[:, 0])
     glm = GLM(features, 3, regulariser=1e-3)
-    agent = safexp.MASE(Press(discrete), safexp.Instantaneous(0.35), glm, learner, options, seed_data=log, seed=0)
+    agent = safexp.MASE(
+        Press(discrete), safexp.Instantaneous(0.35), glm, learner, learner_options=options, seed_data=log, seed=0
+    )
     agent.epoch_steps = 100
     agent.learn(600)
     assert len(agent.episodes) >= 50

@@ -34,7 +34,13 @@ def agent_of(learner=PPO, options=None, kind="", num_envs=4, seed=0, **more):
     env = gym.make_vec(f"safexp/PlanarRobot{kind}-v0", num_envs=num_envs)
     settings = {"constraint": safexp.Budget(1.5), "quantifier": safexp.Unknown(), **more}
     return safexp.MASE(
-        env, settings.pop("constraint"), settings.pop("quantifier"), learner, options, seed=seed, **settings
+        env,
+        settings.pop("constraint"),
+        settings.pop("quantifier"),
+        learner,
+        learner_options=options,
+        seed=seed,
+        **settings,
     )
 
 
@@ -129,7 +135,9 @@ def test_on_policy_learners_keep_their_proposals_and_off_policy_ones_get_what_wa
 
     def stored(learner, options):
         watch = Watch()
-        agent = safexp.MASE(Line(), safexp.Instantaneous(0.1), safexp.Known(line_cost), learner, options, seed=0)
+        agent = safexp.MASE(
+            Line(), safexp.Instantaneous(0.1), safexp.Known(line_cost), learner, learner_options=options, seed=0
+        )
         agent.learn(16, callback=watch)
         return watch.stored[:16]
 
@@ -160,7 +168,14 @@ def test_dqn_replaces_by_its_best_safe_action_and_masks_reach_maskable_ppo():
 def test_seed_data_starts_the_quantifier_in_the_constraint_s_units():
     log = safexp.Log(np.zeros((2, 1)), np.array([[0.0], [0.5]]), np.array([0.0, 2.5]))
     gp = safexp.ExactGP(1.0)
-    safexp.MASE(Line(), safexp.Instantaneous(2.5, cost_max=5.0), gp, PPO, ROLLOUT | {"batch_size": 16}, seed_data=log)
+    safexp.MASE(
+        Line(),
+        safexp.Instantaneous(2.5, cost_max=5.0),
+        gp,
+        PPO,
+        learner_options=ROLLOUT | {"batch_size": 16},
+        seed_data=log,
+    )
     mean, _ = gp.predict(np.zeros((1, 1)), np.array([[[0.5]]]))
     assert mean[0, 0] == pytest.approx(0.5, abs=1e-3)
 
@@ -172,7 +187,7 @@ def test_one_quantifier_is_shared_out_among_several_costs():
         safexp.AllOf(safexp.Budget(2.0), safexp.Instantaneous(1.0)),
         gp,
         PPO,
-        ROLLOUT | {"batch_size": 16},
+        learner_options=ROLLOUT | {"batch_size": 16},
         safe_action=np.zeros(1),
     )
     assert [part.delta for part in agent.quantifier.parts] == [0.05, 0.05]
@@ -189,7 +204,7 @@ def test_the_quantifier_learns_at_the_end_of_an_epoch():
     moves = np.linspace(-1.0, -0.5, 5)[:, None]
     constraint = safexp.Instantaneous(0.8, cost=lambda observations, actions, following: hill(actions))
     log = safexp.Log(np.zeros((5, 1)), moves, hill(moves))
-    agent = safexp.MASE(Line(), constraint, gp, SAC, REPLAY, seed_data=log, seed=0, epoch_steps=40)
+    agent = safexp.MASE(Line(), constraint, gp, SAC, learner_options=REPLAY, seed_data=log, seed=0, epoch_steps=40)
     kept = gp.size
     agent.learn(200)
     assert gp.size > kept
@@ -212,8 +227,12 @@ class Sharpening(safexp.Known):
 @pytest.mark.parametrize("rewriting", [True, False])
 def test_stored_stops_are_rewritten_at_the_end_of_an_epoch_unless_that_is_switched_off(rewriting):
     agent = safexp.MASE(
-        *(Line(), safexp.Instantaneous(0.5, cost=lambda observations, actions, following: np.zeros(len(following)))),
-        *(Sharpening(), SAC, REPLAY | {"learning_starts": 1000}, safexp.Penalty(1.0, largest=100.0)),
+        Line(),
+        safexp.Instantaneous(0.5, cost=lambda observations, actions, following: np.zeros(len(following))),
+        Sharpening(),
+        SAC,
+        learner_options=REPLAY | {"learning_starts": 1000},
+        penalty=safexp.Penalty(1.0, largest=100.0),
         seed=0,
         rewriting=rewriting,
     )
@@ -240,10 +259,16 @@ def test_a_cold_start_fails_before_any_work():
 
 def test_single_and_dict_environments_are_accepted():
     safexp.MASE(
-        gym.make("safexp/PlanarRobot-v0"), safexp.Budget(1.5), safexp.Unknown(), PPO, ROLLOUT | {"batch_size": 16}
+        gym.make("safexp/PlanarRobot-v0"),
+        safexp.Budget(1.5),
+        safexp.Unknown(),
+        PPO,
+        learner_options=ROLLOUT | {"batch_size": 16},
     ).learn(32)
     for learner, options in [(PPO, ROLLOUT | {"batch_size": 16}), (SAC, REPLAY)]:
-        agent = safexp.MASE(Line(mapping=True), safexp.Budget(1.5), safexp.Unknown(), learner, options, seed=0)
+        agent = safexp.MASE(
+            Line(mapping=True), safexp.Budget(1.5), safexp.Unknown(), learner, learner_options=options, seed=0
+        )
         agent.learn(64)
         assert agent.episodes
         decision = agent.predict({"place": np.zeros(1)}, 1.2)
@@ -296,7 +321,9 @@ def test_learning_goes_on_from_new_episodes_after_a_broken_step():
         return np.ones(len(following))
 
     env = Line(50)
-    agent = safexp.MASE(env, safexp.Budget(3.0, cost=cost), safexp.Unknown(), PPO, ROLLOUT | {"batch_size": 16}, seed=0)
+    agent = safexp.MASE(
+        env, safexp.Budget(3.0, cost=cost), safexp.Unknown(), PPO, learner_options=ROLLOUT | {"batch_size": 16}, seed=0
+    )
     for _ in range(6):
         with contextlib.suppress(KeyboardInterrupt):
             agent.learn(20)
@@ -307,7 +334,13 @@ def test_learning_goes_on_from_new_episodes_after_a_broken_step():
 def test_a_stop_by_a_changed_quantifier_is_charged_in_the_replay_buffer():
     known = safexp.Known(lambda states, actions: np.zeros(len(states)))
     agent = safexp.MASE(
-        Line(50), safexp.Instantaneous(0.5), known, SAC, REPLAY | {"learning_starts": 100}, safexp.Penalty(7.0), seed=0
+        Line(50),
+        safexp.Instantaneous(0.5),
+        known,
+        SAC,
+        learner_options=REPLAY | {"learning_starts": 100},
+        penalty=safexp.Penalty(7.0),
+        seed=0,
     )
     agent.learn(20)
     known.cost = lambda states, actions: np.where(np.abs(states[:, 0]) > 1e-9, 1.0, 0.0)
@@ -320,7 +353,7 @@ def test_a_stop_by_a_changed_quantifier_is_charged_in_the_replay_buffer():
 
 def test_predict_replaces_as_training_does():
     known = safexp.Known(lambda states, actions: np.array([0.0, 0.2, 0.9])[actions.argmax(axis=1)])
-    agent = safexp.MASE(Line(discrete=True), safexp.Instantaneous(0.5), known, DQN, REPLAY, seed=0)
+    agent = safexp.MASE(Line(discrete=True), safexp.Instantaneous(0.5), known, DQN, learner_options=REPLAY, seed=0)
     agent.guard.preferences = lambda observations: np.array([[1.0, 2.0, 3.0]] * len(observations))
     agent.learner.exploration_rate = 0.0
     agent.learner.policy.q_net.q_net[-1].bias.data = torch.tensor([0.0, 0.0, 100.0])

@@ -22,7 +22,7 @@ LEAKY = {"policy_kwargs": {"net_arch": [8], "activation_fn": nn.LeakyReLU}}
 
 def agent_of(learner, options, constraint=None, discrete=False):
     envs = PlanarRobotVector(2, discrete=discrete)
-    return MASE(envs, constraint or Budget(3.0), Unknown(), learner, options, seed=0)
+    return MASE(envs, constraint or Budget(3.0), Unknown(), learner, learner_options=options, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_the_file_acts_as_the_policy(learner, options, constraint, discrete, tmp
 def test_without_a_threshold_there_is_one_input(tmp_path):
     onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
     envs = PlanarRobotVector(2)
-    agent = MASE(envs, Instantaneous(0.5), Known(cost_of), PPO, QUICK, seed=0)
+    agent = MASE(envs, Instantaneous(0.5), Known(cost_of), PPO, learner_options=QUICK, seed=0)
     export_onnx(agent, tmp_path / "policy.onnx")
     model = onnx.load(tmp_path / "policy.onnx")
     assert [value.name for value in model.graph.input] == ["observation"]
@@ -67,7 +67,7 @@ def test_what_cannot_be_exported_is_named(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"the layer SiLU\(\) cannot be exported"):
         export_onnx(agent_of(PPO, {"policy_kwargs": {"activation_fn": nn.SiLU}}), tmp_path / "policy.onnx")
     with pytest.raises(ValueError, match="only policies on vectors can be exported, this one sees Dict"):
-        mapping = MASE(Line(mapping=True), Budget(3.0), Unknown(), PPO, QUICK)
+        mapping = MASE(Line(mapping=True), Budget(3.0), Unknown(), PPO, learner_options=QUICK)
         export_onnx(mapping, tmp_path / "policy.onnx")
     with pytest.raises(ValueError, match="it is not a chain of layers"):
         export_onnx(agent_of(RecurrentPPO, {"policy": "MlpLstmPolicy"}), tmp_path / "policy.onnx")

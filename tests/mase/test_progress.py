@@ -13,7 +13,7 @@ from safexp.tasks.planar_robot import PlanarRobotVector
 
 def learn_watched(console: Console, steps: int = 512) -> MASE:
     options = {"n_steps": 64, "batch_size": 64, "n_epochs": 1}
-    agent = MASE(PlanarRobotVector(4), Budget(1.0), Unknown(), PPO, options, seed=0)
+    agent = MASE(PlanarRobotVector(4), Budget(1.0), Unknown(), PPO, learner_options=options, seed=0)
     with ProgressBar(steps, agent.guard.recorder, "the title", console) as bar:
         return agent.learn(steps, bar)
 
@@ -37,7 +37,7 @@ def test_where_every_step_is_limited_the_largest_step_cost_is_shown() -> None:
     output = io.StringIO()
     options = {"n_steps": 64, "batch_size": 64, "n_epochs": 1}
     quantifier = Known(lambda states, actions: np.zeros(len(states)))
-    agent = MASE(PlanarRobotVector(4), Instantaneous(0.9), quantifier, PPO, options, seed=0)
+    agent = MASE(PlanarRobotVector(4), Instantaneous(0.9), quantifier, PPO, learner_options=options, seed=0)
     with ProgressBar(512, agent.guard.recorder, console=Console(file=output, highlight=False)) as bar:
         agent.learn(512, bar)
     largest = max(episode.max_step_cost for episode in agent.episodes[-100:])
@@ -71,7 +71,7 @@ class PutBack(BaseCallback):
 def test_the_speed_of_a_resumed_run_is_that_of_its_own_steps() -> None:
     output = io.StringIO()
     options = {"n_steps": 64, "batch_size": 64, "n_epochs": 1}
-    agent = MASE(PlanarRobotVector(4), Budget(1.0), Unknown(), PPO, options, seed=0)
+    agent = MASE(PlanarRobotVector(4), Budget(1.0), Unknown(), PPO, learner_options=options, seed=0)
     began = time.perf_counter()
     with ProgressBar(10_000_256, agent.guard.recorder, console=Console(file=output, highlight=False)) as bar:
         agent.learn(256, [PutBack(), bar])

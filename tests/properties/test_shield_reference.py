@@ -100,7 +100,7 @@ def test_decisions_in_a_box_are_those_of_a_search_over_all_candidates(seed, num_
         safe = np.array([action for action, good in pool.items() if good])
         assert outlook.viable[i] == (len(safe) > 0)
         proposal = proposals[i].astype(float)
-        one = shield.filter(state, proposals[i], thresholds[i], last[i] if with_last else None)
+        one = shield.filter(state, proposals[i], thresholds[i], last_safe=last[i] if with_last else None)
         assert (one.intervened, one.stopped) == (decisions.intervened[i], decisions.stopped[i])
         np.testing.assert_array_equal(one.upper_bound, decisions.upper_bounds[i])
         if reference.safe(state, proposal, limit):

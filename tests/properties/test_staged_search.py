@@ -49,7 +49,7 @@ def vouches(seed):
 
 def run(kind, seed, constraint, quantifier, safe_action, steps=40, num_envs=6):
     venv = as_vec_env(PlanarRobotVector(num_envs))
-    shield = kind(quantifier, venv.observation_space, venv.action_space, 32, safe_action=safe_action)
+    shield = kind(quantifier, venv.observation_space, venv.action_space, num_candidates=32, safe_action=safe_action)
     guard = Guard(venv, constraint, shield, Penalty(1.0, largest=50.0))
     rng = np.random.default_rng(seed)
     guard.seed(seed)
@@ -125,10 +125,10 @@ class Moody(Unknown):
 def test_what_a_failing_quantifier_lets_through_it_has_certified(seed, limit, moods, glanced):
     rng = np.random.default_rng(seed)
     cost = random_cost(seed)
-    shield = Shield(Moody(cost, moods), STATES, SQUARE, 16)
+    shield = Shield(Moody(cost, moods), STATES, SQUARE, num_candidates=16)
     states, thresholds = rng.uniform(-1, 1, (5, 2)), np.full(5, limit)
     offers = shield.glance(states, thresholds) if glanced else None
-    found = shield.filter_batch(states, rng.uniform(-1, 1, (5, 2)).astype(np.float32), thresholds, offers)
+    found = shield.filter_batch(states, rng.uniform(-1, 1, (5, 2)).astype(np.float32), thresholds, outlook=offers)
     run_rows = ~found.stopped
     assert np.all(cost(states, found.actions.astype(np.float64))[run_rows] <= limit + 1e-6)
     if set(moods) != {"true"} and shield.quantifier.calls >= len(moods):
@@ -143,13 +143,13 @@ def test_one_state_at_a_time_is_decided_as_all_of_them_together(seed, limit, pro
     rng = np.random.default_rng(seed)
     one, other = Known(random_cost(seed), 0.05), Known(random_cost(seed + 1))
     safe_action = vouches(seed) if promised else None
-    shield = Shield(Each(one, other) if two_costs else one, STATES, SQUARE, 16, safe_action=safe_action)
+    shield = Shield(Each(one, other) if two_costs else one, STATES, SQUARE, num_candidates=16, safe_action=safe_action)
     states, proposals = rng.uniform(-1, 1, (8, 2)), rng.uniform(-1, 1, (8, 2)).astype(np.float32)
     proposals[0], last_safe = np.nan, rng.uniform(-1, 1, (8, 2)).astype(np.float32)
     thresholds = np.full((8, 2), limit) if two_costs else np.full(8, limit)
     together = shield.filter_batch(states, proposals, thresholds, last_safe=last_safe)
     for k in range(8):
-        alone = shield.filter(states[k], proposals[k], thresholds[k], last_safe[k])
+        alone = shield.filter(states[k], proposals[k], thresholds[k], last_safe=last_safe[k])
         assert (alone.intervened, alone.stopped) == (together.intervened[k], together.stopped[k])
         if not alone.stopped:
             np.testing.assert_array_equal(alone.action, together.actions[k])

@@ -78,7 +78,7 @@ class Locked(Counting):
 
 
 def agent_of(quantifier, constraint=None):
-    return MASE(Line(), constraint or Budget(3.0), quantifier, PPO, OPTIONS, seed=0)
+    return MASE(Line(), constraint or Budget(3.0), quantifier, PPO, learner_options=OPTIONS, seed=0)
 
 
 def test_what_a_users_quantifier_learned_comes_back_in_its_shapes(tmp_path):

@@ -83,7 +83,7 @@ def test_an_agent_measures_before_it_learns():
         safexp.Budget(50.0),
         quantifier,
         PPO,
-        {"n_steps": 16, "batch_size": 32},
+        learner_options={"n_steps": 16, "batch_size": 32},
         seed=0,
     )
     quantifier.width = 0.011

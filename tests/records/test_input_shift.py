@@ -63,7 +63,12 @@ def test_other_inputs_cannot_be_compared():
 
 def test_an_agent_carries_what_its_training_saw(tmp_path):
     agent = safexp.MASE(
-        PlanarRobotVector(4), safexp.Budget(3.0), safexp.Unknown(), PPO, {"n_steps": 16, "batch_size": 16}, seed=0
+        PlanarRobotVector(4),
+        safexp.Budget(3.0),
+        safexp.Unknown(),
+        PPO,
+        learner_options={"n_steps": 16, "batch_size": 16},
+        seed=0,
     )
     agent.learn(128)
     assert agent.inputs.count == 128

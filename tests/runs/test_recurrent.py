@@ -32,7 +32,7 @@ WAY = np.linspace([-1.0, 0.0, 0.2, 0.0], [1.0, 0.5, 0.0, 0.4], 6)
 @pytest.fixture(scope="module")
 def agent():
     envs = gym.make_vec("safexp/PlanarRobot-v0", num_envs=2)
-    return safexp.MASE(envs, Instantaneous(1.0), Unknown(), RecurrentPPO, OPTIONS, seed=0).learn(64)
+    return safexp.MASE(envs, Instantaneous(1.0), Unknown(), RecurrentPPO, learner_options=OPTIONS, seed=0).learn(64)
 
 
 def carried(learner, observations):
@@ -80,7 +80,7 @@ def test_a_loaded_agent_remembers_too(agent, tmp_path):
 @pytest.mark.parametrize("policy", ["model", "agent"])
 def test_a_deployed_policy_remembers_within_an_episode(agent, policy, deadline):
     asked = agent.learner if policy == "model" else agent.propose
-    around = ShieldedPolicy(asked, agent.shield, agent.constraint, np.zeros(2), deadline)
+    around = ShieldedPolicy(asked, agent.shield, agent.constraint, np.zeros(2), deadline=deadline)
     for _ in range(2):
         around.reset(WAY[0])
         answers = [around.act(observation) for observation in WAY]

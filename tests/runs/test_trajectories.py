@@ -38,7 +38,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_recorded_places_are_the_environments(task: str, own_tasks: None) -> None:
     envs = gym.make_vec(task, num_envs=3)
-    agent = MASE(envs, Budget(2.0), Unknown(), PPO, {"n_steps": 8, "batch_size": 24}, seed=0)
+    agent = MASE(envs, Budget(2.0), Unknown(), PPO, learner_options={"n_steps": 8, "batch_size": 24}, seed=0)
     guard = agent.guard
     guard.recorder.witness = follower = follow(agent)
     assert follower is not None

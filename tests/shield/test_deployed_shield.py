@@ -84,7 +84,7 @@ def test_threads_get_the_answers_of_one(quantifier):
 def test_memory_does_not_grow(deadline):
     shield = Shield(SparseGP("margin", num_inducing=8, capacity=40, first_steps=5), STATES, SQUARE)
     shield.fit(logged())
-    policy = ShieldedPolicy(lambda observation: WILD, shield, Budget(1e9), BRAKE, deadline)
+    policy = ShieldedPolicy(lambda observation: WILD, shield, Budget(1e9), BRAKE, deadline=deadline)
     rng = np.random.default_rng(0)
 
     def decide(count):
@@ -126,7 +126,11 @@ import sys
 import numpy as np
 import safexp
 policy = safexp.ShieldedPolicy.load(
-    {str(tmp_path / "shield.safexp")!r}, lambda observation: np.ones(2), np.zeros(2), 10.0, safexp.Instantaneous(0.6)
+    {str(tmp_path / "shield.safexp")!r},
+    lambda observation: np.ones(2),
+    np.zeros(2),
+    constraint=safexp.Instantaneous(0.6),
+    deadline=10.0,
 )
 policy.reset(np.zeros(2))
 print(policy.act(np.zeros(2)).outcome, *sorted({{"torch", "stable_baselines3", "sb3_contrib"}} & sys.modules.keys()))

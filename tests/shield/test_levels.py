@@ -33,7 +33,7 @@ def test_levels_of_one_cost_do_not_round_another():
         BOTH,
         Each(Known(visits), Known(line_cost)),
         PPO,
-        {"n_steps": 32, "batch_size": 8},
+        learner_options={"n_steps": 32, "batch_size": 8},
         levels=[(0, 1), None],
         seed=0,
     )
@@ -50,7 +50,9 @@ def test_one_list_of_levels_for_several_costs_is_refused():
 
 def test_a_cost_that_is_no_level_raises_after_it_was_recorded():
     env = Line()
-    agent = MASE(env, Budget(2.0), Known(line_cost), PPO, {"n_steps": 32, "batch_size": 8}, levels=(0, 1), seed=0)
+    agent = MASE(
+        env, Budget(2.0), Known(line_cost), PPO, learner_options={"n_steps": 32, "batch_size": 8}, levels=(0, 1), seed=0
+    )
     with pytest.raises(ValueError, match=r"cost 0 was 0\.\d+ .* which is none of its levels \[0\.0, 1\.0\]"):
         agent.learn(32)
     assert agent.guard.recorder.steps == len(env.executed)

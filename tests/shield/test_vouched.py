@@ -86,7 +86,7 @@ def test_an_agent_loads_with_the_outcomes_of_its_safe_action(tmp_path):
         Instantaneous(LIMIT),
         Unknown(),
         PPO,
-        {"n_steps": 16, "batch_size": 8},
+        learner_options={"n_steps": 16, "batch_size": 8},
         safe_action=np.full(1, 0.5),
         seed=0,
     )

@@ -51,7 +51,12 @@ def test_mase_keeps_a_rising_threshold() -> None:
 
     quantifier = safexp.Known(cost_of)
     agent = safexp.MASE(
-        env, safexp.Schedule(env.thresholds), quantifier, PPO, {"n_steps": 100, "batch_size": 50}, seed=0
+        env,
+        safexp.Schedule(env.thresholds),
+        quantifier,
+        PPO,
+        learner_options={"n_steps": 100, "batch_size": 50},
+        seed=0,
     )
     agent.learn(400)
     assert len(agent.episodes) == 4

@@ -98,7 +98,7 @@ def test_a_policy_is_no_larger_than_its_weights(tmp_path):
 
     path = tmp_path / "agent.safexp"
     options = {"n_steps": 8, "batch_size": 8, "policy_kwargs": {"net_arch": [8]}}
-    MASE(PlanarRobotVector(1), Budget(1.0), Unknown(), PPO, options).save(path)
+    MASE(PlanarRobotVector(1), Budget(1.0), Unknown(), PPO, learner_options=options).save(path)
     document, arrays = files.read(path)
     document["policy"]["policy_kwargs"]["net_arch"] = [10**9]
     files.write(path, document, arrays)

@@ -41,7 +41,9 @@ def test_training_goes_on_through_faults_and_nothing_unsafe_is_executed(monkeypa
 def test_without_a_shield_the_same_count_is_not_zero():
     rng = np.random.default_rng(0)
     envs = faulty.Faulty(8, rng, faulty.FAULTS, rate=0.004)
-    agent = MASE(envs, Instantaneous(faulty.LIMIT), soak.Doubtful(rng), PPO, OPTIONS, seed=0, shielding=False)
+    agent = MASE(
+        envs, Instantaneous(faulty.LIMIT), soak.Doubtful(rng), PPO, learner_options=OPTIONS, seed=0, shielding=False
+    )
     while envs.steps < 1500:
         try:
             agent.learn(256)
@@ -95,7 +97,7 @@ def known(states, actions):
 )
 def test_a_cost_that_is_none_ends_the_step_and_nothing_more_is_executed(info, kind, message):
     env = Sensor([{"cost": 0.1}, {"cost": 0.1}, info])
-    agent = MASE(env, Instantaneous(0.5), Known(known), PPO, {**OPTIONS, "batch_size": 32}, seed=0)
+    agent = MASE(env, Instantaneous(0.5), Known(known), PPO, learner_options={**OPTIONS, "batch_size": 32}, seed=0)
     with pytest.raises(kind, match=message):
         agent.learn(64)
     assert len(env.done) == 3

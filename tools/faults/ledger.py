@@ -113,7 +113,7 @@ def compare(fault: str, steps: int, seed: int) -> dict[str, Any]:
         envs = Faulty(8, np.random.default_rng(seed), (fault,), rate=0.02)
         options = {"n_steps": 32, "batch_size": 64, "n_epochs": 1, "policy_kwargs": {"net_arch": [8]}}
         with quiet():
-            agent = MASE(envs, constraint, Known(_nothing), PPO, options, shielding=False, seed=seed)
+            agent = MASE(envs, constraint, Known(_nothing), PPO, learner_options=options, shielding=False, seed=seed)
             while envs.steps < steps:
                 try:
                     agent.learn(512)

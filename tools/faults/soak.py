@@ -72,7 +72,7 @@ def measure(minutes: float = 10.0, seed: int = 1000) -> list[dict[str, Any]]:
     envs, quantifier = Faulty(8, rng, FAULTS, RATE), Doubtful(rng)
     options = {"n_steps": 32, "batch_size": 64, "n_epochs": 1, "policy_kwargs": {"net_arch": [16]}}
     with quiet():
-        agent = MASE(envs, Instantaneous(LIMIT), quantifier, PPO, options, seed=0)
+        agent = MASE(envs, Instantaneous(LIMIT), quantifier, PPO, learner_options=options, seed=0)
         begin, stopped, first = time.monotonic(), 0, None
         while (spent := time.monotonic() - begin) < 60 * minutes or first is None:
             try:

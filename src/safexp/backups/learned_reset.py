@@ -55,6 +55,7 @@ class LearnedReset(Stop):
 
     def __init__(
         self,
+        *,
         delta: float = 0.01,
         rate: float = 2.0,
         gradient_steps: int = 200,

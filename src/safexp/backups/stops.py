@@ -127,6 +127,7 @@ class Fallback(Stop):
         self,
         controller: Controller,
         way_out: WayOut,
+        *,
         reserve: float = 5.0,
         spare: float = 2.0,
         braking: float = 0.0,

@@ -99,6 +99,7 @@ class Guard(VecEnvWrapper):
         constraint: Constraint,
         shield: Shield,
         penalty: Penalty | None,
+        *,
         shielding: bool = True,
         show_threshold: bool | None = None,
         stop: Stop | None = None,
@@ -159,7 +160,11 @@ class Guard(VecEnvWrapper):
                 actions = actions.copy()
                 actions[self._driving] = self.stop.act(take(self._raw, self._driving))
             self._decisions = self.shield.filter_batch(
-                self._raw, actions, self.account.certifiable, self._outlook, self._preferences_here()
+                self._raw,
+                actions,
+                self.account.certifiable,
+                preferences=self._preferences_here(),
+                outlook=self._outlook,
             )
             if self._decisions.stopped.any():
                 raise NothingSafeError("the shield lost its certificate between two steps; nothing was executed.")

@@ -33,6 +33,7 @@ class CPO(TrustRegionAlgorithm):
         self,
         policy: str | type[ActorCriticPolicy],
         env: GymEnv | str,
+        *,
         cost_limit: float = 25.0,
         cost_gamma: float = 0.99,
         **shared: Any,

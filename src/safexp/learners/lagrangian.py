@@ -56,6 +56,7 @@ class TRPOLagrangian(TrustRegionAlgorithm):
         self,
         policy: str | type[ActorCriticPolicy],
         env: GymEnv | str,
+        *,
         cost_limit: float = 25.0,
         penalty_lr: float = 3e-2,
         penalty_proportional: float = 0.0,

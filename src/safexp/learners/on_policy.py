@@ -72,6 +72,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
         self,
         policy: str | type[ActorCriticPolicy],
         env: GymEnv | str,
+        *,
         learning_rate: float | RateSchedule = 5e-3,
         n_steps: int = 2048,
         gamma: float = 0.99,

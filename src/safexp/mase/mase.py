@@ -115,12 +115,12 @@ class MASE:
         constraint: Constraint,
         quantifier: Quantifier,
         learner: type[BaseAlgorithm],
+        *,
         learner_options: dict[str, Any] | None = None,
         penalty: Penalty | None = Penalty(),  # noqa: B008 (immutable)
         seed_data: Log | str | Path | None = None,
         safe_action: SafeAction | None = None,
         seed: int | None = None,
-        *,
         stop: Stop | None = None,
         levels: Sequence[Any] | None = None,
         verify_safe_action: bool = True,
@@ -170,7 +170,9 @@ class MASE:
         if seed_data is not None:
             shield.fit(seed_data._replace(costs=constraint.normalise(signals_of(seed_data, constraint))))
         check_round_trip(quantifier)
-        self.guard = Guard(venv, constraint, shield, penalty, shielding, show_threshold, stop)
+        self.guard = Guard(
+            venv, constraint, shield, penalty, shielding=shielding, show_threshold=show_threshold, stop=stop
+        )
         self.epoch_steps = epoch_steps
         self.epochs = self.epoch_began = 0
         self.coverage: list[Coverage] = []
@@ -346,10 +348,11 @@ class MASE:
         cls,
         path: str | Path,
         env: Any = None,
-        learner: type[BaseAlgorithm] | None = None,
-        learner_options: dict[str, Any] | None = None,
+        *,
         constraint: Constraint | None = None,
         quantifier: Quantifier | None = None,
+        learner: type[BaseAlgorithm] | None = None,
+        learner_options: dict[str, Any] | None = None,
         safe_action: SafeAction | None = None,
         seed: int | None = None,
         stop: Stop | None = None,
@@ -360,15 +363,15 @@ class MASE:
         files.expect(document, "policy", path)
         venv = None if env is None else as_vec_env(env)
         with files.understood(path):
-            shield = Shield.build(document["shield"], arrays, quantifier, safe_action)
+            shield = Shield.build(document["shield"], arrays, quantifier=quantifier, safe_action=safe_action)
             braking = float(document.get("braking", 0.0))
             agent = cls(
                 venv or NoEnvironments(shield.observation_space, shield.action_space),
                 constraint or build_constraint(document["constraint"]),
                 shield.quantifier,
                 learner or find_learner(document["learner"]),
-                build_policy(check_policy(document["policy"], arrays), learner_options or {}),
-                document["penalty"] and Penalty(**document["penalty"]),
+                learner_options=build_policy(check_policy(document["policy"], arrays), learner_options or {}),
+                penalty=document["penalty"] and Penalty(**document["penalty"]),
                 safe_action=None if shield.vouched is None else shield.vouched.action,
                 seed=seed,
                 stop=stop or Reset(braking),

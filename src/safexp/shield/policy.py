@@ -93,6 +93,7 @@ class ShieldedPolicy:
         shield: Shield,
         constraint: Constraint,
         fallback: ArrayLike,
+        *,
         deadline: float | None = None,
         show_threshold: bool = False,
         braking: float = 0.0,
@@ -131,10 +132,11 @@ class ShieldedPolicy:
         path: str | Path,
         policy: Any,
         fallback: ArrayLike,
-        deadline: float | None = None,
-        constraint: Constraint | None = None,
+        *,
         quantifier: Quantifier | None = None,
         safe_action: SafeAction | None = None,
+        constraint: Constraint | None = None,
+        deadline: float | None = None,
         show_threshold: bool | None = None,
     ) -> Self:
         """A controller with the shield, the constraint and the braking of a saved agent; a shield has none of these.
@@ -146,12 +148,20 @@ class ShieldedPolicy:
         if constraint is None and "constraint" not in document:
             raise files.CheckpointError(f"{path} holds a shield alone: load it with constraint=<a constraint>.")
         with files.understood(path):
-            shield = Shield.build(document["shield"], arrays, quantifier, safe_action)
+            shield = Shield.build(document["shield"], arrays, quantifier=quantifier, safe_action=safe_action)
             constraint = constraint or build_constraint(document["constraint"])
             braking = float(document.get("braking", 0.0))
         if show_threshold is None:
             show_threshold = bool(document.get("show_threshold", False))
-        return cls(policy, shield, constraint, fallback, deadline, show_threshold, braking)
+        return cls(
+            policy,
+            shield,
+            constraint,
+            fallback,
+            deadline=deadline,
+            show_threshold=show_threshold,
+            braking=braking,
+        )
 
     @property
     def threshold(self) -> float | Array:
@@ -226,7 +236,7 @@ class ShieldedPolicy:
         except Exception as error:  # whatever a controller raises, the plant needs an action
             return self._emergency("policy error", f"{type(error).__name__}: {error}")
         try:
-            decision = self.shield.filter(observation, proposal, threshold - self.braking, last_safe)
+            decision = self.shield.filter(observation, proposal, threshold - self.braking, last_safe=last_safe)
         except Exception as error:
             return self._emergency("shield error", f"{type(error).__name__}: {error}")
         if decision.stopped:

@@ -85,6 +85,7 @@ class Shield:
         quantifier: Quantifier,
         observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
+        *,
         num_candidates: int = 64,
         levels: Sequence[Any] | None = None,
         safe_action: SafeAction | None = None,
@@ -116,19 +117,20 @@ class Shield:
 
     @classmethod
     def load(
-        cls, path: str | Path, quantifier: Quantifier | None = None, safe_action: SafeAction | None = None
+        cls, path: str | Path, *, quantifier: Quantifier | None = None, safe_action: SafeAction | None = None
     ) -> Self:
         """The shield of a saved agent; a quantifier or a safe action that are functions must be given again."""
         document, arrays = files.read(Path(path))
         files.expect(document, "shield", path)
         with files.understood(path):
-            return cls.build(document["shield"], arrays, quantifier, safe_action)
+            return cls.build(document["shield"], arrays, quantifier=quantifier, safe_action=safe_action)
 
     @classmethod
     def build(
         cls,
         document: files.Document,
         arrays: files.Arrays,
+        *,
         quantifier: Quantifier | None = None,
         safe_action: SafeAction | None = None,
     ) -> Self:
@@ -146,10 +148,10 @@ class Shield:
             quantifier,
             build_space(document["observation_space"]),
             build_space(document["action_space"]),
-            files.count(document["num_candidates"], "num_candidates"),
-            document["levels"],
-            document["safe_action"] if safe_action is None else safe_action,
-            document["verify_safe_action"],
+            num_candidates=files.count(document["num_candidates"], "num_candidates"),
+            levels=document["levels"],
+            safe_action=document["safe_action"] if safe_action is None else safe_action,
+            verify_safe_action=document["verify_safe_action"],
         )
         shield.restore(arrays)
         return shield
@@ -184,12 +186,17 @@ class Shield:
         observation: Any,
         action: Any,
         threshold: float | ArrayLike,
+        *,
         last_safe: Any | None = None,
         preferences: Callable[[], Array] | None = None,
+        outlook: Outlook | None = None,
     ) -> Decision:
-        """Whether `action` may be run in this state, and what to run instead."""
+        """Whether `action` may be run in this state, and what to run instead.
+
+        The arguments are those of `filter_batch` for one state; `outlook` and `preferences` have one row.
+        """
         limit = np.asarray(threshold)
-        case = self._case(as_batch(observation), np.asarray(action)[None], limit[None])
+        case = self._case(as_batch(observation), np.asarray(action)[None], limit[None], outlook)
         intervened = stopped = False
         if not case.safe[0]:
             last = None if last_safe is None else np.asarray(last_safe)[None]
@@ -204,9 +211,10 @@ class Shield:
         observations: Observations,
         actions: NDArray[Any],
         thresholds: ArrayLike,
-        outlook: Outlook | None = None,
-        preferences: Callable[[], Array] | None = None,
+        *,
         last_safe: NDArray[Any] | None = None,
+        preferences: Callable[[], Array] | None = None,
+        outlook: Outlook | None = None,
     ) -> Decisions:
         """`filter` for n states at once: one call of the quantifier, and one more if a proposal is unsafe.
 
@@ -214,11 +222,11 @@ class Shield:
             observations: (n, ...)
             actions: the proposals (n, ...)
             thresholds: (n,) or (n, K)
-            outlook: what `outlook` or `glance` said of these very states and thresholds; it is filled in where a
-                proposal is unsafe and not all candidates were asked about
+            last_safe: the last safe actions (n, ...), rows of NaN for none
             preferences: tells scores (n, number of actions) of discrete actions, and is asked only where a proposal
                 is unsafe: the best safe one replaces it. Without them it is the one with the smallest bound.
-            last_safe: the last safe actions (n, ...), rows of NaN for none
+            outlook: what `outlook` or `glance` said of these very states and thresholds; it is filled in where a
+                proposal is unsafe and not all candidates were asked about
         """
         case = self._case(observations, actions, thresholds, outlook)
         intervened = stopped = np.zeros(len(case.safe), dtype=bool)
