@@ -5,12 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from playwright.sync_api import Browser
 
 from safexp.report.html import write_report
 from safexp.runs.folder import Run
 from safexp.runs.trajectories import Trajectories, Trajectory
 from safexp.tasks.scene import Floor
 from support import browser
+from support.browser import Window, window
 from support.run_folders import maker
 
 pytestmark = pytest.mark.skipif(browser.PROGRAM is None, reason="no chromium here: apt-get install chromium")
@@ -20,15 +22,17 @@ WAY = Trajectory(0, "stopped", FLOOR, np.linspace([-1, -1], [1, -1], 5))
 FIGURES = 2 * 6 + 2 + 2
 """Curves on two tasks, a pair of maps, and the bars of the time on both."""
 
-FIRST = "document.querySelector('.curve .plot')"
-LEGEND = f"[...{FIRST}.querySelectorAll('.legend .traces')]"
-ENTRY = f"{LEGEND}.find(entry => entry.textContent.includes('bare')).querySelector('.legendtoggle')"
-
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Page]:
-    with browser.chromium(tmp_path_factory.mktemp("profile")) as found:
-        yield found
+def chromium() -> Iterator[Browser]:
+    with browser.chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Window]:
+    with window(chromium) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +50,19 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "report.html"
 
 
-def shown(page: browser.Page, name: str) -> list[int]:
+def shown(page: Window, name: str) -> list[int]:
     """How many lines of this name are drawn in each of the curves."""
     count = f"plot._fullData.filter(trace => trace.name === '{name}' && trace.visible === true).length"
     return list(page.value(f"[...document.querySelectorAll('.curve .plot')].map(plot => {count})"))
 
 
-def test_every_figure_is_drawn_and_nothing_complains(page: browser.Page, report: Path) -> None:
+def click_legend(page: Window, name: str) -> None:
+    """Click on a name in the first legend, and wait as long as Plotly waits for a second click."""
+    page.click(page.find(".curve .plot").first.locator(".legend .traces", has_text=name).locator(".legendtoggle"))
+    page.value("new Promise(done => setTimeout(done, 600))")
+
+
+def test_every_figure_is_drawn_and_nothing_complains(page: Window, report: Path) -> None:
     page.open(report)
     assert page.value("document.querySelectorAll('.plot').length") == FIGURES
     sizes = page.value(
@@ -65,23 +75,22 @@ def test_every_figure_is_drawn_and_nothing_complains(page: browser.Page, report:
     assert page.problems == []
 
 
-def test_a_click_on_a_legend_hides_a_method_everywhere_and_shows_it_again(page: browser.Page, report: Path) -> None:
+def test_a_click_on_a_legend_hides_a_method_everywhere_and_shows_it_again(page: Window, report: Path) -> None:
     page.open(report)
     assert shown(page, "bare") == [1] * 12
     for expected in (0, 1):
-        page.click(ENTRY)
-        page.value("new Promise(done => setTimeout(done, 600))")  # Plotly waits for a second click
+        click_legend(page, "bare")
         assert shown(page, "bare") == [expected] * 12
         assert shown(page, "mase") == [1] * 12
     assert page.problems == []
 
 
-def test_axes_and_bands_can_be_chosen(page: browser.Page, report: Path) -> None:
+def test_axes_and_bands_can_be_chosen(page: Window, report: Path) -> None:
     page.open(report)
     returns, costs = (f"[...document.querySelectorAll('.curve .plot')][{index}]" for index in (0, 1))
     mean = page.value(f"{returns}._fullData.find(trace => trace.name === 'mase').y[0]")
-    page.click("document.querySelector('input[value=middle]')")
-    page.click("document.querySelector('input[name=values]')")
+    page.click(page.find("input[value=middle]").first)
+    page.click(page.find("input[name=values]").first)
     page.settle()
     assert page.value(f"{returns}._fullLayout.yaxis.type") == "linear", "returns can be negative"
     assert page.value(f"{costs}._fullLayout.yaxis.type") == "log"
@@ -89,54 +98,62 @@ def test_axes_and_bands_can_be_chosen(page: browser.Page, report: Path) -> None:
     assert page.value(f"{band}.y[0] === {band}.meta.middle[0] && {band}.y[0] !== {band}.meta.mean[0]")
     stops = "[...document.querySelectorAll('.curve .plot')][3]"
     assert page.value(f"Math.min(...{stops}._fullData[0].y)") == 0.001, "drawn at the floor, not left out"
-    page.click("document.querySelector('input[value=mean]')")
-    page.click("document.querySelector('input[name=values]')")
-    page.click("document.querySelector('input[name=steps]')")
+    page.click(page.find("input[value=mean]").first)
+    page.click(page.find("input[name=values]").first)
+    page.click(page.find("input[name=steps]").first)
     assert page.value(f"{costs}._fullLayout.yaxis.type") == "linear"
     assert page.value(f"{costs}._fullLayout.xaxis.type") == "log"
     assert page.value(f"{returns}._fullData.find(trace => trace.name === 'mase').y[0]") == mean
     assert page.problems == []
 
 
-def test_what_is_never_negative_begins_at_0(page: browser.Page, report: Path) -> None:
+def test_what_is_never_negative_begins_at_0(page: Window, report: Path) -> None:
     page.open(report)
     violations = "[...document.querySelectorAll('.curve .plot')][4]"
     low, high = page.value(f"{violations}._fullLayout.yaxis.range")
     assert -0.06 * high < low < 0 and high > 50
-    page.click(ENTRY)
-    page.value("new Promise(done => setTimeout(done, 600))")  # Plotly waits for a second click
+    click_legend(page, "bare")
     assert page.value(f"{violations}._fullLayout.yaxis.range") == [-0.04, 1], "mase has nothing but zeros"
     assert page.problems == []
 
 
-def test_names_fit_into_their_panels(page: browser.Page, report: Path) -> None:
+def test_names_fit_into_their_panels(chromium: Browser, report: Path) -> None:
     make_run = maker(report.parent / "long")
     runs = [make_run(f"{k}", learner_options={"a setting with a rather long name": f"number {k}"}) for k in range(2)]
     write_report(report.parent / "long.html", runs)
-    page.open(report.parent / "long.html", 390)
-    over = page.value(
-        "[...document.querySelectorAll('.curve .plot')].map(plot => plot.getBoundingClientRect().right - "
-        "Math.max(...[...plot.querySelectorAll('.legendtext')].map(text => text.getBoundingClientRect().right)))"
-    )
+    with window(chromium, 390) as page:
+        page.open(report.parent / "long.html")
+        over = page.value(
+            "[...document.querySelectorAll('.curve .plot')].map(plot => plot.getBoundingClientRect().right - "
+            "Math.max(...[...plot.querySelectorAll('.legendtext')].map(text => text.getBoundingClientRect().right)))"
+        )
     assert len(over) == 6 and min(over) >= 0
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_is_wider_than_the_window(page: browser.Page, report: Path, width: int) -> None:
-    page.open(report, width)
-    page.value("document.querySelectorAll('details').forEach(one => one.open = true)")
-    page.settle()
-    assert page.value("document.documentElement.scrollWidth") <= width
-    wide = page.value(
-        "[...document.querySelectorAll('.plot')].filter(plot => plot.scrollWidth > plot.clientWidth + 1).length"
-    )
-    assert wide == 0
-    assert page.problems == []
+def test_nothing_is_wider_than_the_window(chromium: Browser, report: Path, width: int) -> None:
+    with window(chromium, width) as page:
+        page.open(report)
+        page.value("document.querySelectorAll('details').forEach(one => one.open = true)")
+        page.settle()
+        assert page.value("document.documentElement.scrollWidth") <= width
+        wide = page.value(
+            "[...document.querySelectorAll('.plot')].filter(plot => plot.scrollWidth > plot.clientWidth + 1).length"
+        )
+        assert wide == 0
+        assert page.problems == []
 
 
-def test_what_a_page_does_wrong_is_seen(page: browser.Page, tmp_path: Path) -> None:
-    for name, script in [("thrown", "nothing.here"), ("said", "console.error('bad')")]:
-        (tmp_path / f"{name}.html").write_text(f"<!doctype html><script>{script}</script>")
-        page.open(tmp_path / f"{name}.html")
-        assert len(page.problems) == 1
-        page.problems.clear()
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("nothing.here", "raised nothing is not defined"),
+        ("console.error('bad')", "error: bad"),
+        ("fetch('http://127.0.0.1:9').catch(() => 0)", "asked for http://127.0.0.1:9/"),
+    ],
+    ids=["exception", "message", "request"],
+)
+def test_what_a_page_does_wrong_is_seen(page: Window, tmp_path: Path, script: str, problem: str) -> None:
+    (tmp_path / "page.html").write_text(f"<!doctype html><script>{script}</script>")
+    page.open(tmp_path / "page.html")
+    assert page.problems[0] == problem

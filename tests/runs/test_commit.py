@@ -13,6 +13,7 @@ from safexp.runs import commit as commits
 from safexp.runs import folder as run_folder
 from safexp.runs.config import RunConfig
 from safexp.runs.run import run
+from support.runs import interrupted_after
 
 SETTINGS = {"num_envs": 4, "learner": "TRPO", "learner_options": {"n_steps": 32}}
 
@@ -61,7 +62,7 @@ def versions(folder: Path) -> dict[str, str]:
     return json.loads((folder / run_folder.CONFIG).read_text())["versions"]
 
 
-def test_a_run_records_every_commit_that_it_went_on_with(tmp_path, monkeypatch, interrupt_after):
+def test_a_run_records_every_commit_that_it_went_on_with(tmp_path, monkeypatch):
     def at(commit):
         monkeypatch.setattr(run_folder, "current_commit", lambda: commit)
 
@@ -70,7 +71,7 @@ def test_a_run_records_every_commit_that_it_went_on_with(tmp_path, monkeypatch, 
     assert versions(folder) == run_folder.versions() | {"commit": "aaa"}
     longer = RunConfig(**SETTINGS, steps=768, out=folder)
     at("bbb")
-    with interrupt_after(4):
+    with interrupted_after(4):
         run(longer, resume=True)
     assert versions(folder)["commit"] == "aaa bbb"
     run(longer, resume=True)

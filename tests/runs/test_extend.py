@@ -10,6 +10,7 @@ from safexp.runs import resume
 from safexp.runs.build import build
 from safexp.runs.config import RunConfig
 from safexp.runs.run import run
+from support.runs import interrupted_after, reproducible
 
 POINT = {"task": "safexp/PointGoalStatic-v0", "limit": 2.0, "num_envs": 4, "learner": "TRPO"}
 EPOCHS = {"learner_options": {"n_steps": 8}}
@@ -40,7 +41,7 @@ def described(settings, steps, out):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_an_extended_run_ends_like_one_that_was_longer_from_the_start(tmp_path, reproducible, name):
+def test_an_extended_run_ends_like_one_that_was_longer_from_the_start(tmp_path, name):
     settings, short, long = RUNS[name]
     whole = run(described(settings, long, tmp_path / "whole"))
     folder = run(described(settings, short, tmp_path / "parts"))
@@ -53,14 +54,12 @@ def test_an_extended_run_ends_like_one_that_was_longer_from_the_start(tmp_path, 
 
 
 @pytest.mark.parametrize("settings", [EPOCHS, {**SAC, "learner_options": SAC_OPTIONS}], ids=["on-policy", "off-policy"])
-def test_an_extension_can_be_interrupted_and_extended_again(
-    tmp_path, monkeypatch, interrupt_after, reproducible, settings
-):
+def test_an_extension_can_be_interrupted_and_extended_again(tmp_path, monkeypatch, settings):
     monkeypatch.setattr(resume, "SHARE", 1e9)
     whole = run(described(settings, 900, tmp_path / "whole"))
     folder = run(described(settings, 300, tmp_path / "parts"))
     done = len(run_folder.read(folder).metrics)
-    with interrupt_after(done + 1):
+    with interrupted_after(done + 1):
         run(described(settings, 600, folder), resume=True)
     assert run_folder.read(folder).status == "interrupted"
     assert run_folder.read(folder).config.steps == 600
@@ -127,10 +126,10 @@ def test_fewer_steps_are_refused(tmp_path):
         run(described(EPOCHS, 640, folder), resume=True)
 
 
-def test_an_interrupted_run_without_a_checkpoint_starts_over_with_more_steps(tmp_path, interrupt_after, reproducible):
+def test_an_interrupted_run_without_a_checkpoint_starts_over_with_more_steps(tmp_path):
     whole = run(described(EPOCHS, 320, tmp_path / "whole"))
     config = described(EPOCHS, 160, tmp_path / "run")
-    with interrupt_after(2):
+    with interrupted_after(2):
         run(config)
     (config.folder / run_folder.CHECKPOINT).unlink()
     run(described(EPOCHS, 320, config.folder), resume=True)

@@ -15,6 +15,7 @@ from safexp.runs import folder as run_folder
 from safexp.runs import resume
 from safexp.runs.config import RunConfig
 from safexp.runs.run import run
+from support.runs import hold_lock, interrupted_after, reproducible
 
 ROLLOUT = {"learner_options": {"n_steps": 32}}
 POINT = {"task": "safexp/PointGoalStatic-v0", "limit": 2.0, "num_envs": 4, "steps": 512, "learner": "TRPO", **ROLLOUT}
@@ -72,12 +73,12 @@ def checkpoint_every_epoch(monkeypatch):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_an_interrupted_run_ends_as_if_nothing_had_happened(tmp_path, interrupt_after, reproducible, name):
+def test_an_interrupted_run_ends_as_if_nothing_had_happened(tmp_path, name):
     settings = {**POINT, **RUNS[name]}
     whole = run(RunConfig(**settings, out=tmp_path / "whole"))
     config = RunConfig(**settings, out=tmp_path / "parts")
     for epochs in (1, 2):
-        with interrupt_after(epochs):
+        with interrupted_after(epochs):
             run(config, resume=True)
         assert run_folder.read(config.folder).status == "interrupted"
         assert len(run_folder.read(config.folder).metrics) == epochs
@@ -88,15 +89,15 @@ def test_an_interrupted_run_ends_as_if_nothing_had_happened(tmp_path, interrupt_
 
 
 @pytest.fixture
-def interrupted(tmp_path, interrupt_after):
+def interrupted(tmp_path):
     """A run that was interrupted after two epochs."""
     config = RunConfig(**POINT, out=tmp_path / "run")
-    with interrupt_after(2):
+    with interrupted_after(2):
         run(config)
     return config
 
 
-def test_what_was_written_after_the_checkpoint_is_written_again(interrupted, reproducible, tmp_path):
+def test_what_was_written_after_the_checkpoint_is_written_again(interrupted, tmp_path):
     whole = run(RunConfig(**POINT, out=tmp_path / "whole"))
     for name in (run_folder.EPISODES, run_folder.METRICS):
         with (interrupted.folder / name).open("a") as file:
@@ -105,7 +106,7 @@ def test_what_was_written_after_the_checkpoint_is_written_again(interrupted, rep
     assert reproducible(interrupted.folder) == reproducible(whole)
 
 
-def test_without_a_checkpoint_it_starts_over(interrupted, reproducible, tmp_path):
+def test_without_a_checkpoint_it_starts_over(interrupted, tmp_path):
     whole = run(RunConfig(**POINT, out=tmp_path / "whole"))
     (interrupted.folder / run_folder.CHECKPOINT).unlink()
     run(interrupted, resume=True)
@@ -164,16 +165,10 @@ def test_a_file_shorter_than_its_checkpoint_is_named(interrupted):
         run(interrupted, resume=True)
 
 
-def hold(folder, ready, done):
-    with resume.locked(folder):
-        ready.set()
-        done.wait()
-
-
 def test_two_processes_cannot_work_on_one_folder(interrupted):
     context = multiprocessing.get_context("spawn")
     ready, done = context.Event(), context.Event()
-    other = context.Process(target=hold, args=(interrupted.folder, ready, done))
+    other = context.Process(target=hold_lock, args=(interrupted.folder, ready, done))
     other.start()
     try:
         assert ready.wait(60)

@@ -9,6 +9,7 @@ import pytest
 from safexp.runs.sweep import run_one
 from safexp.studies.safety_gym import study as studied
 from safexp.studies.safety_gym.study import SafetyGymStudy
+from support.runs import reproducible
 
 
 def test_every_method_meets_every_seed_on_every_task_with_the_same_settings():
@@ -49,7 +50,7 @@ def test_an_empty_study_is_refused(wrong):
         SafetyGymStudy(**wrong)
 
 
-def test_a_longer_study_extends_the_runs_of_a_shorter_one(tmp_path, monkeypatch, reproducible):
+def test_a_longer_study_extends_the_runs_of_a_shorter_one(tmp_path, monkeypatch):
     monkeypatch.setattr(studied, "EPOCH_STEPS", 400)
 
     def outcome(epochs, out):
