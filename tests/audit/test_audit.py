@@ -17,7 +17,7 @@ from safexp.records.coverage import FACTORS, Calibration, calibration
 from safexp.records.episodes import Episode
 from safexp.report.audit import render, verdict
 from safexp.runs.config import RunConfig
-from safexp.runs.evaluate import _First
+from safexp.runs.evaluate import FirstEpisodes
 from safexp.runs.run import run
 
 FIRST, EPISODES = 2 * WIDTH - 30, 50
@@ -126,7 +126,7 @@ def test_a_path_that_is_watched_ends_at_the_anytime_interval():
 
 
 def test_an_episode_counts_from_its_beginning_and_once():
-    first, rows = _First(2), np.array([True, False])
+    first, rows = FirstEpisodes(2), np.array([True, False])
     cut, ended, next_one = (Episode(k, 0, 0, 0.0, 0.0, 0.0, 0.0, False, False, 0) for k in range(3))
     first.end(0, cut)  # a reset ends what was running before
     first.begin(rows)

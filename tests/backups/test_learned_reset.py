@@ -97,7 +97,7 @@ def test_it_is_trained_alongside_and_saved_with_its_agent(tmp_path):
         DummyVecEnv([Narrow] * N), Budget(8.0), Unknown(), TRPO, learner_options=options, seed=0, stop=stop
     ).learn(2048)
     assert not any(episode.violated for episode in agent.episodes)
-    assert stop._buffer.size() > 0
+    assert stop.learner.replay_buffer.size() > 0
     agent.save(tmp_path / "agent.safexp")
     again = LearnedReset()
     MASE.load(tmp_path / "agent.safexp", DummyVecEnv([Narrow]), stop=again)
@@ -136,7 +136,8 @@ def test_what_is_put_to_use_does_not_learn():
     before = stop.offset
     stop.note(driven(0.5, 0.0, driving=False, driving_on=True))
     stop.note(driven(0.5, 0.0, driving=True, driving_on=False, stopped=True))
-    assert (stop.offset, stop.takeovers, len(stop._recent)) == (before, 0, 0)
+    stop.learn()
+    assert (stop.offset, stop.takeovers, stop.learner.replay_buffer.size()) == (before, 0, 0)
 
 
 def test_without_a_budget_there_is_no_way_to_drive_out():

@@ -38,7 +38,7 @@ def walk(guard, moves):
     """Steps with the same proposal everywhere; yields before and after each what remains, where, and the outcome."""
     guard.reset()
     for move in moves:
-        remaining, place = guard.account.thresholds.copy(), np.asarray(guard._raw).copy()
+        remaining, place = guard.account.thresholds.copy(), np.array([[pit.place] for pit in guard.venv.envs])
         outcome = guard.step(np.full((guard.num_envs, 1), move, dtype=np.float32))
         yield remaining, place, outcome
 

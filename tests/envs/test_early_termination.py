@@ -71,9 +71,9 @@ def test_a_violation_in_the_last_step_is_an_end_and_no_time_out():
 def test_each_environment_has_its_own_counter():
     envs = line(Budget(1.5), num_envs=2)
     for _ in range(2):
-        _, _, dones, _ = envs.step(np.array([[1.0], [0.5]], dtype=np.float32))
+        observations, _, dones, _ = envs.step(np.array([[1.0], [0.5]], dtype=np.float32))
     assert dones.tolist() == [True, False]
-    np.testing.assert_allclose(envs.shown(envs._raw, slice(None)), [[0.0, 1.0], [1.0, 0.5 / 1.5]], rtol=1e-6)
+    np.testing.assert_allclose(observations, [[0.0, 1.0], [1.0, 0.5 / 1.5]], rtol=1e-6)
 
 
 @pytest.mark.parametrize("constraint", [Instantaneous(0.4), AllOf(Budget(9.0), Instantaneous(0.4))])

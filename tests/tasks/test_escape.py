@@ -53,7 +53,7 @@ def test_the_bound_holds_on_the_way_out(robot, latest):
 def test_distance_and_direction_are_read_exactly(robot):
     envs = endless(robot)
     observations, _ = envs.reset(seed=0)
-    distance, bearing = WayOut(envs.physics.robot, 0.7, 16)._seen(observations)
+    distance, bearing = WayOut(envs.physics.robot, 0.7, 16).locate(observations)
     place, turn = envs.physics.position, envs.physics.rotation
     offsets = np.einsum("nji,nj->ni", turn, np.append(-place[:, :2], -place[:, 2:], axis=1))
     np.testing.assert_allclose(distance, np.hypot(offsets[:, 0], offsets[:, 1]), atol=1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import shlex
 import subprocess
 import sys
@@ -133,23 +134,24 @@ def config(tmp_path, monkeypatch):
 
 def test_a_full_disk_ends_in_one_line_and_the_run_goes_on_later(config, tmp_path, monkeypatch, capsys):
     whole = run(RunConfig(**{**config.to_json(), "out": tmp_path / "whole"}))
-    usual, written = run_folder._append, []
+    usual, written = run_folder.append_metrics, []
 
     def full(path, content, *_):
-        usual(path, content[: len(content) // 2] if isinstance(content, str) else "")
+        with path.open("a") as file:
+            file.write(content[: len(content) // 2] if isinstance(content, str) else "")
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    def append(path, text):
-        written.append(path)
-        if len(written) > 3:
+    def append(folder, line):
+        written.append(line)
+        if len(written) > 1:
             for name in ("write_text", "write_bytes"):
                 patched.setattr(f"pathlib.Path.{name}", full)
             patched.setattr("safexp.core.files.write_bytes", full)
-            full(path, text)
-        usual(path, text)
+            full(folder / run_folder.METRICS, json.dumps(line))
+        usual(folder, line)
 
     with monkeypatch.context() as patched:
-        patched.setattr(run_folder, "_append", append)
+        patched.setattr(run_folder, "append_metrics", append)
         words = shlex.split(config.command())[1:]
         assert main(words) == 2
     said = capsys.readouterr().err.strip()

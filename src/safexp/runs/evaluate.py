@@ -81,7 +81,7 @@ def load_subject(
 def first_episodes(subject: Subject, seed: int, watch: Watch | None = None) -> list[Episode]:
     """The first episode of every environment after a reset with this seed; the same seed gives the same episodes."""
     envs = subject.envs
-    envs.recorder.witness = found = _First(envs.num_envs)
+    envs.recorder.witness = found = FirstEpisodes(envs.num_envs)
     envs.seed(seed)
     observations, actor = envs.reset(), Actor(subject.trained, deterministic=True)
     while len(found.episodes) < envs.num_envs:
@@ -92,7 +92,7 @@ def first_episodes(subject: Subject, seed: int, watch: Watch | None = None) -> l
     return [found.episodes[row] for row in range(envs.num_envs)]
 
 
-class _First:
+class FirstEpisodes:
     """Keeps the first episode that begins and ends in each environment; those that a reset cuts off began before."""
 
     def __init__(self, num_envs: int) -> None:

@@ -69,7 +69,7 @@ class WayOut:
 
     def drive(self, observations: Array) -> Array:
         """Actions (n, 2) that lead straight out."""
-        _, bearing = self._seen(observations)
+        _, bearing = self.locate(observations)
         away = _wrapped(bearing + np.pi - self._nose)
         ahead = np.abs(away) <= np.pi / 2
         turn = EAGERNESS * _wrapped(np.where(ahead, away, away + np.pi))
@@ -86,7 +86,7 @@ class WayOut:
         is off the radius by φ coasts and turns for times proportional to φ first.
         """
         how = self.handling
-        distance, bearing = self._seen(observations)
+        distance, bearing = self.locate(observations)
         off = _wrapped(bearing - self._nose)
         off = np.minimum(np.abs(off), np.pi - np.abs(off))
         velocity = how.seconds * observations[:, 3:5]  # the velocimeter: metres per step, in the robot's frame
@@ -99,7 +99,7 @@ class WayOut:
         turning = how.turn * off * depth / (depth + how.room)
         return np.where(depth > 0, at_edge / how.brake + out + turning, 0.0)
 
-    def _seen(self, observations: Array) -> tuple[Array, Array]:
+    def locate(self, observations: Array) -> tuple[Array, Array]:
         """The distance (n,) of the hazard's centre and its direction (n,) in the robot's frame."""
         readings = observations[:, self._hazard]
         rows, bins = np.arange(len(readings)), readings.shape[1]

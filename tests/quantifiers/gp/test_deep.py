@@ -51,7 +51,8 @@ def fixed_draws(monkeypatch, values):
     """Let gpytorch sample its hidden layers with these standard normal values (s, n, Q), one for each layer."""
     remaining = [th.from_numpy(np.asarray(part, dtype=np.float64)) for part in values]
     monkeypatch.setattr(
-        "torch.distributions.normal._standard_normal", lambda shape, **_: remaining.pop(0).expand(shape)
+        "torch.distributions.Normal.rsample",
+        lambda normal, shape=th.Size(): normal.loc + normal.scale * remaining.pop(0).expand(normal.loc.shape),
     )
 
 
@@ -93,7 +94,7 @@ def test_the_bound_equals_gpytorchs(shared, solved, monkeypatch):
     with gpytorch.settings.num_likelihood_samples(1):
         expected = DeepApproximateMLL(VariationalELBO(likelihood, reference, num_data=50))(reference(x), y)
     layers = [as_hidden(layer) for layer in model.layers]
-    ready = [deep_training._solve(layer) for layer in layers] if solved else [None] * 3
+    ready = [deep_training.solve(layer) for layer in layers] if solved else [None] * 3
     log_noise = th.tensor(-3.0, dtype=th.float64)
     ours = bound(layers, ready, log_noise, x, y, [th.from_numpy(part) for part in normal], 50)
     assert float(ours) == pytest.approx(float(expected.detach()), rel=1e-6)

@@ -76,8 +76,8 @@ def test_erratum_5_targets_are_discounted_penalised_and_maximised_over_certified
     for _ in range(5):
         episode = learner.episode()
         assert episode.stopped
-    certified, _, width = learner._judge()
-    values = learner._optimistic_values(certified, width)
+    certified, _, width = learner.judge()
+    values = learner.optimistic_values(certified, width)
     taken = int(episode.actions[0])
     # Γ in state 1 is still the prior's √λ·‖φ‖/√λ = 1, so the penalty is -c = -0.5: no reward, no discount, no max.
     assert values[0, 0, taken] == pytest.approx(-0.5, abs=1e-6)
@@ -86,12 +86,16 @@ def test_erratum_5_targets_are_discounted_penalised_and_maximised_over_certified
 def test_erratum_7_the_smallest_eigenvalue_must_reach_the_square() -> None:
     """‖φ‖_{Λ⁻¹} ≤ λ_min^{-1/2}: at λ_min = 2C/ζ, the paper's level, Γ is far above ζ/2; at (2C/ζ)² it is ζ/2."""
     margin = 0.1
-    model = GLM(lambda states, actions: states, 2, regulariser=1.0)
+
+    def fresh() -> GLM:
+        return GLM(lambda states, actions: states, 2, regulariser=1.0)
+
+    model = fresh()
     direction = np.array([[1.0, 0.0]])
     paper_level = 2.0 * model.scale / margin
     for level, expected in ((paper_level, model.scale / np.sqrt(paper_level)), (paper_level**2, margin / 2.0)):
         visits = round(level) - 1
-        model._forget()
+        model = fresh()
         model.learn(np.tile(np.eye(2), (visits, 1)), np.zeros(2 * visits))
         assert np.linalg.eigvalsh(model.gram)[0] == pytest.approx(level)
         assert model.bounds(direction)[1][0] == pytest.approx(expected)

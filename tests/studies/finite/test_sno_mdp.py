@@ -85,9 +85,9 @@ def test_every_move_is_certified_when_it_is_made(early_stop: str) -> None:
     state = world.start
     for _ in range(150):
         action = explorer.propose(state, judge)
-        altitude = explorer._model.mean[0]
+        altitude = explorer.model.mean[0]
         after = int(world.next_state[state, action])
-        variance = explorer._model.difference_variance(state, after)
+        variance = explorer.model.difference_variance(state, after)
         assert altitude[state] - altitude[after] - 4.0 * np.sqrt(variance) >= world.threshold - 1e-12
         state = after
         explorer.look(state)
@@ -99,8 +99,8 @@ def test_nothing_is_learned_that_was_not_seen() -> None:
     explorer = Explorer(world, PlannerSettings())
     seen = set(world.known) | set(world.seen_from[world.start].tolist())
     known = np.array(sorted(seen))
-    assert set(np.arange(world.size)) - set(explorer._model.unseen(np.arange(world.size)).tolist()) == seen
-    np.testing.assert_allclose(explorer._model.mean[1, known], world.reward.ravel()[known], atol=1e-3)
+    assert set(np.arange(world.size)) - set(explorer.model.unseen(np.arange(world.size)).tolist()) == seen
+    np.testing.assert_allclose(explorer.model.mean[1, known], world.reward.ravel()[known], atol=1e-3)
 
 
 def test_the_early_stop_looks_at_moves_and_at_the_way_back() -> None:

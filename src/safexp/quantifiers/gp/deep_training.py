@@ -152,7 +152,7 @@ def train(
     learning_rate *= 1.0 if old is None else WARM
     groups: list[dict[str, Any]] = [{"params": [*means, *roots]}, {"params": kernels, "lr": PACE * learning_rate}]
     optimizer = th.optim.Adam(groups, lr=learning_rate, fused=True)
-    solved = [_solve(layer) for layer in layers]
+    solved = [solve(layer) for layer in layers]
     for step in range(1, steps + 1):
         whole = step % (YOUNG_WHOLE if old is None else WHOLE) == 0
         for part in (*kernels, *roots):
@@ -171,7 +171,7 @@ def train(
         if step == steps or (old is None and step % ROUND == 0):
             hidden, log_noise = _refine(layers, x, y, log_noise, size, rng)
         if whole and step < steps:  # the rounds of a young model end with such a step
-            solved = [_solve(layer) for layer in layers]
+            solved = [solve(layer) for layer in layers]
     return DeepModel(shift, scale, tuple(_to_model(layer) for layer in layers), log_noise.double().numpy()), hidden
 
 
@@ -194,7 +194,8 @@ def _refine(
 
 
 @th.no_grad()
-def _solve(layer: Hidden) -> Solved:
+def solve(layer: Hidden) -> Solved:
+    """What a layer's kernel and q(v) come to while its inducing inputs stay as they are."""
     cholesky = factor(covariance(layer.kernel, layer.kernel.inducing, layer.kernel.inducing), JITTERS)
     identity = th.eye(cholesky.shape[-1], dtype=cholesky.dtype).expand_as(cholesky)
     inverse = th.linalg.solve_triangular(cholesky, identity, upper=False)

@@ -40,7 +40,7 @@ def train(
     shift, scale = standards(pairs)
     x, y = th.from_numpy((pairs - shift) / scale), th.from_numpy(values)
     size = float(np.mean(values**2)) or 1.0
-    layer, log_noise = _beginning(x, size, num_inducing, rng) if old is None else _continued(old, shift, scale)
+    layer, log_noise = _beginning(x, size, num_inducing, rng) if old is None else continued(old, shift, scale)
     optimizer = th.optim.Adam(layer, lr=learning_rate, fused=True)
     if old is None:
         mean, root, log_noise = _posterior(layer, x, y, log_noise, size)
@@ -118,7 +118,7 @@ def _beginning(x: Tensor, size: float, num_inducing: int, rng: np.random.Generat
     return Layer(inducing[None], lengthscales, variance), variance[0] + math.log(0.01)
 
 
-def _continued(old: SparseModel, shift: Array, scale: Array) -> tuple[Layer, Tensor]:
+def continued(old: SparseModel, shift: Array, scale: Array) -> tuple[Layer, Tensor]:
     """The same function as the old model's, in newly standardised inputs."""
     inducing = (old.inducing * old.scale + old.shift - shift) / scale
     log_lengthscales = old.log_lengthscales + np.log(old.scale / scale)

@@ -77,24 +77,24 @@ class GLMMASE:
 
     def can_start(self) -> bool:
         """Whether any action is certified in the first state."""
-        return bool(self._judge()[0][0, self._problem.start].any())
+        return bool(self.judge()[0][0, self._problem.start].any())
 
     def episode(self) -> Episode:
         """Lines 2-15: roll out within A⁺, stop where it is empty, then learn."""
         self._count += 1
-        certified, promising, width = self._judge()
+        certified, promising, width = self.judge()
         forced = (
             self._settings.forced_exploration
             and bool(promising.any())
             and bool(self._generator.random() < self._count**-0.5)
         )
-        score = width[None] if forced else self._optimistic_values(certified, width)
+        score = width[None] if forced else self.optimistic_values(certified, width)
         policy = np.where(certified.any(axis=2), np.where(certified, score, -np.inf).argmax(axis=2), STOP)
         states, actions, stopped = self._roll_out(policy)
         self._learn(states, actions)
         return Episode(policy, states, actions, stopped, forced)
 
-    def _judge(self) -> tuple[Mask, Mask, Array]:
+    def judge(self) -> tuple[Mask, Mask, Array]:
         """A⁺ (H, S, A) for each step's threshold, what may yet prove safe by the margin, and the width Γ (S, A)."""
         shape, thresholds = self._problem.cost.shape, self._problem.thresholds[:, None, None]
         mean, width = self.quantifier.bounds(self._phi)
@@ -102,7 +102,7 @@ class GLMMASE:
         promising = ~certified & ((mean - width).reshape(shape) <= thresholds - self._settings.margin)
         return certified, promising, width.reshape(shape)
 
-    def _optimistic_values(self, certified: Mask, width: Array) -> Array:
+    def optimistic_values(self, certified: Mask, width: Array) -> Array:
         """Q̂_h (H, S, A) by backward regression on all data, rewritten under the quantifier of today.
 
         A next state without a certified action is terminal and pays the penalty in place of the reward.

@@ -123,14 +123,14 @@ class Explorer:
 
     `certified` and `usable` (N, 5) are the moves certified, and of these the reachable and returnable ones,
     when the planner last had to survey them all: whenever a route is finished or broken off, and at every
-    step of phase 2.
+    step of phase 2. `model` holds altitude and reward, in this order.
     """
 
     def __init__(self, world: GridWorld, settings: PlannerSettings) -> None:
         self._world = world
         self._settings = settings
         self._maps = np.stack([world.altitude.ravel(), world.reward.ravel()])
-        self._model = GridGP(2, len(world.altitude), step=world.step)
+        self.model = GridGP(2, len(world.altitude), step=world.step)
         self.exploring = True
         self.certified: Mask = np.zeros((world.size, 5), dtype=bool)
         self.usable: Mask = self.certified
@@ -167,23 +167,23 @@ class Explorer:
         return int(self._policy[state])
 
     def _learn(self, cells: Indices) -> None:
-        cells = self._model.unseen(cells)
+        cells = self.model.unseen(cells)
         if len(cells):
-            self._model.observe(cells, self._maps[:, cells])
+            self.model.observe(cells, self._maps[:, cells])
             self._stale = True
 
     def _still_certified(self, judge: Judge) -> bool:
         """Whether what was seen meanwhile, and the threshold of today, still allow the next move of the route."""
         cell, action = self._route[0]
         after = self._world.next_state[cell, action]
-        mean = self._model.mean[0, cell] - self._model.mean[0, after]
-        return bool(judge(mean, np.sqrt(self._model.difference_variance(cell, after))).certified)
+        mean = self.model.mean[0, cell] - self.model.mean[0, after]
+        return bool(judge(mean, np.sqrt(self.model.difference_variance(cell, after))).certified)
 
     def survey(self, state: int, judge: Judge) -> Belief:
         """Judge every move anew."""
-        altitude, self._route = self._model.mean[0], []
+        altitude, self._route = self.model.mean[0], []
         mean = altitude[:, None] - altitude[self._world.next_state]
-        belief = judge(mean, np.sqrt(self._model.move_variance()))
+        belief = judge(mean, np.sqrt(self.model.move_variance()))
         self.certified = belief.certified & self._world.valid
         before, self.usable = self.usable, self._returnable(self.certified, state)
         self._stale |= not np.array_equal(before, self.usable)
@@ -195,7 +195,7 @@ class Explorer:
 
     def _next_route(self, state: int, belief: Belief) -> list[tuple[int, int]]:
         """The moves (cell, action) to the least known usable one, which is the last; none when phase 1 is over."""
-        variance = np.where(self.usable, self._model.move_variance(), 0.0)
+        variance = np.where(self.usable, self.model.move_variance(), 0.0)
         target, action = (int(index) for index in np.unravel_index(np.argmax(variance), variance.shape))
         known = variance[target, action] <= self._settings.min_deviation**2
         if known or self._targets >= self._settings.max_targets or self._nothing_to_gain(state, belief):
@@ -224,7 +224,7 @@ class Explorer:
         return bool(np.all(self.usable[inside, self._es2_policy[inside]]))
 
     def _reward_bound(self, sign: float) -> Array:
-        bound = self._model.mean[1] + sign * self._settings.beta_reward * np.sqrt(self._model.variance())
+        bound = self.model.mean[1] + sign * self._settings.beta_reward * np.sqrt(self.model.variance())
         return np.asarray(bound[self._world.next_state])
 
     def _plans(
