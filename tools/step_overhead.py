@@ -20,6 +20,7 @@ from safexp.envs.guard import Guard
 from safexp.envs.vector import as_vec_env
 from safexp.quantifiers import Transitions
 from safexp.quantifiers.gp.kernels import covariance
+from safexp.shield.candidates import Glance
 from safexp.tasks import planar_robot
 
 REPEATS = 5
@@ -73,8 +74,8 @@ def stepping(table: Table, num_envs: int = 32, steps: int = 200) -> None:
 class Everything(safexp.Shield):
     """The shield that asks about all candidates of every next state."""
 
-    def glance(self, observations, thresholds, last_safe=None):
-        return self.outlook(observations, thresholds, last_safe)
+    def glance(self, question, last_safe=None):
+        return Glance.of_all(self.outlook(question.observations, question.limits, last_safe))
 
 
 def staging(table: Table, num_envs: int = 64, steps: int = 100) -> None:

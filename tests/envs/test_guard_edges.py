@@ -206,7 +206,7 @@ def test_what_the_shield_no_longer_certifies_is_not_run():
         flags = np.ones(1, dtype=bool)
         return Decisions(actions, ~flags, flags, ~flags, np.ones(1))
 
-    guard.shield.filter_batch = nothing
+    guard.shield.decide = nothing
     with pytest.raises(NothingSafeError, match="nothing was executed"):
         guard.step(np.array([[0.1]], dtype=np.float32))
     assert guard.venv.envs[0].executed == []

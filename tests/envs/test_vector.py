@@ -9,7 +9,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
 
-from safexp.envs.vector import as_vec_env, gives, info_column, reset_some
+from safexp.envs.infos import Infos
+from safexp.envs.vector import as_vec_env, reset_some
 from support.line import Line
 
 MODES = [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED]
@@ -37,7 +38,7 @@ def test_every_autoreset_mode_resets_in_the_same_step(mode, mapping):
             assert info["cost"] == other["cost"]
             assert info.get("TimeLimit.truncated", False) == other["TimeLimit.truncated"]
             np.testing.assert_equal(info.get("terminal_observation"), other.get("terminal_observation"))
-        np.testing.assert_array_equal(info_column(venv, infos, "cost"), [info["cost"] for info in reference_infos])
+        np.testing.assert_array_equal(Infos.of(infos).column("cost"), [info["cost"] for info in reference_infos])
 
 
 def test_a_single_environment_and_a_step_of_six_values():
@@ -49,7 +50,7 @@ def test_a_single_environment_and_a_step_of_six_values():
     venv = as_vec_env(SixTuple(2))
     venv.reset()
     _, _, _, infos = venv.step(np.array([[0.25]], dtype=np.float32))
-    np.testing.assert_array_equal(info_column(venv, infos, "cost"), [0.25])
+    np.testing.assert_array_equal(Infos.of(infos).column("cost"), [0.25])
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_a_missing_cost_is_named():
     venv.reset()
     _, _, _, infos = venv.step(np.zeros((1, 1), dtype=np.float32))
     with pytest.raises(KeyError, match=r"environment 0 gave no info\['cost'\] \(it has .*'speed'.*cost=<function"):
-        info_column(venv, infos, "cost")
+        Infos.of(infos).column("cost")
 
 
 @pytest.mark.parametrize(("thing", "message"), [("CartPole-v1", "expected a live environment"), (3, "got a int")])
@@ -119,7 +120,7 @@ def test_a_whole_number_does_not_make_the_other_costs_whole():
     venv = as_vec_env(SyncVectorEnv([Mixed, Mixed]))
     venv.reset()
     _, _, _, infos = venv.step(np.array([[0.0], [0.75]], dtype=np.float32))
-    np.testing.assert_array_equal(info_column(venv, infos, "cost"), [0.0, 0.75])
+    np.testing.assert_array_equal(Infos.of(infos).column("cost"), [0.0, 0.75])
 
 
 def test_what_was_returned_is_not_written_over():
@@ -147,14 +148,13 @@ def test_a_whole_number_does_not_round_the_costs_of_others(zero, wrap):
     venv = as_vec_env(wrap(SyncVectorEnv([lambda: Mixed(zero), lambda: Mixed(0.9)])))
     venv.reset()
     _, _, _, infos = venv.step(np.zeros((2, 1), dtype=np.float32))
-    np.testing.assert_array_equal(info_column(venv, infos, "cost"), [0.0, 0.9])
+    np.testing.assert_array_equal(Infos.of(infos).column("cost"), [0.0, 0.9])
 
 
 def test_an_array_without_dimensions_is_a_number():
-    venv = as_vec_env(Line(3))
-    assert gives(venv, [{"margin": np.array(0.5)}], "margin")
-    assert not gives(venv, [{"margin": np.array([0.5])}], "margin")
-    assert not gives(venv, [{"margin": None}], "margin")
+    assert Infos.of([{"margin": np.array(0.5)}]).gives("margin")
+    assert not Infos.of([{"margin": np.array([0.5])}]).gives("margin")
+    assert not Infos.of([{"margin": None}]).gives("margin")
 
 
 def test_a_monitor_that_misses_stops_is_warned_of(caplog):

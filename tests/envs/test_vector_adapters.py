@@ -10,7 +10,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from stable_baselines3.common.vec_env import DummyVecEnv, VecCheckNan
 
 from safexp.core.no_environments import NoEnvironments
-from safexp.envs.vector import BatchedVecEnv, as_vec_env, copied, gives, info_column, put, reset_some
+from safexp.envs.infos import Infos
+from safexp.envs.vector import BatchedVecEnv, as_vec_env, copied, put, reset_some
 from support.line import Line
 
 MODES = [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP]
@@ -43,9 +44,9 @@ def test_the_infos_of_a_step_are_those_of_the_step_that_ended_it(mode):
     step(venv, 0.25, 0.5)
     _, _, dones, infos = step(venv, 0.5, 0.75)
     np.testing.assert_array_equal(dones, [True, False])
-    np.testing.assert_array_equal(info_column(venv, infos, "cost"), [0.5, 0.75])
-    np.testing.assert_array_equal(info_column(venv, infos, "bonus"), [20.0, 20.0])
-    np.testing.assert_array_equal(info_column(venv, infos, "pair"), [[0.5, 1.0], [0.75, 1.5]])
+    np.testing.assert_array_equal(Infos.of(infos).column("cost"), [0.5, 0.75])
+    np.testing.assert_array_equal(Infos.of(infos).column("bonus"), [20.0, 20.0])
+    np.testing.assert_array_equal(Infos.of(infos).column("pair"), [[0.5, 1.0], [0.75, 1.5]])
     assert [info["cost"] for info in infos] == [0.5, 0.75]
     assert [info["bonus"] for info in infos] == [20.0, 20.0]
     np.testing.assert_array_equal(infos[0]["pair"], [0.5, 1.0])
@@ -61,15 +62,15 @@ def test_what_only_some_environments_tell_is_told_of_none(mode):
     venv.reset()
     for costs in ((0.25, 0.5), (0.5, 0.75)):
         _, _, _, infos = step(venv, *costs)
-        np.testing.assert_array_equal(info_column(venv, infos, "cost"), costs)
-        assert not gives(venv, infos, "bonus")
+        np.testing.assert_array_equal(Infos.of(infos).column("cost"), costs)
+        assert not Infos.of(infos).gives("bonus")
         with pytest.raises(KeyError, match=r"environment 0 gave no info\['bonus'\]"):
-            info_column(venv, infos, "bonus")
+            Infos.of(infos).column("bonus")
     both = as_vec_env(SyncVectorEnv([lambda: Telling(1, always=False)] * 2, autoreset_mode=mode))
     both.reset()
     _, _, _, infos = step(both, 0.5, 0.5)
-    assert gives(both, infos, "bonus")
-    np.testing.assert_array_equal(info_column(both, infos, "bonus"), [10.0, 10.0])
+    assert Infos.of(infos).gives("bonus")
+    np.testing.assert_array_equal(Infos.of(infos).column("bonus"), [10.0, 10.0])
 
 
 @pytest.mark.parametrize("vector", [False, True])
@@ -78,19 +79,18 @@ def test_a_margin_is_one_number_from_every_environment(vector):
     venv = as_vec_env(SyncVectorEnv(make) if vector else DummyVecEnv(make))
     venv.reset()
     _, _, _, infos = step(venv, 0.5, 0.5)
-    assert gives(venv, infos, "cost")
-    assert not gives(venv, infos, "pair")
-    assert not gives(venv, infos, "margin")
+    assert Infos.of(infos).gives("cost")
+    assert not Infos.of(infos).gives("pair")
+    assert not Infos.of(infos).gives("margin")
 
 
 def test_of_plain_infos_every_one_must_give_the_number():
-    venv = DummyVecEnv([Line, Line])
-    assert gives(venv, [{"x": 1.0}, {"x": np.float32(2.0)}], "x")
-    assert not gives(venv, [{"x": 1.0}, {}], "x")
-    assert not gives(venv, [{"x": 1.0}, {"x": None}], "x")
+    assert Infos.of([{"x": 1.0}, {"x": np.float32(2.0)}]).gives("x")
+    assert not Infos.of([{"x": 1.0}, {}]).gives("x")
+    assert not Infos.of([{"x": 1.0}, {"x": None}]).gives("x")
     with pytest.raises(KeyError, match=r"environment 1 gave no info\['x'\] \(it has \['a', 'b'\]\)"):
-        info_column(venv, [{"x": 1.0}, {"b": 0, "a": 0}], "x")
-    np.testing.assert_array_equal(info_column(venv, [{"x": 1}, {"x": True}], "x"), [1.0, 1.0])
+        Infos.of([{"x": 1.0}, {"b": 0, "a": 0}]).column("x")
+    np.testing.assert_array_equal(Infos.of([{"x": 1}, {"x": True}]).column("x"), [1.0, 1.0])
 
 
 class Ending(Line):
@@ -152,7 +152,7 @@ def test_a_vector_environment_may_tell_nothing_and_write_over_what_it_returned()
     venv = as_vec_env(envs)
     first = venv.reset()
     second, _, _, infos = step(venv, 0.5, 0.25)
-    assert infos == [{}, {}]
+    assert list(infos) == [{}, {}]
     third, *_ = step(venv, 0.5, 0.25)
     np.testing.assert_array_equal(first, np.zeros((2, 1)))
     np.testing.assert_array_equal(second, [[0.5], [0.25]])
@@ -277,7 +277,7 @@ def test_a_vector_of_whole_numbers_becomes_floats_too():
         venv = as_vec_env(SyncVectorEnv([lambda told=told: Whole(told), lambda: Whole(np.array([0.5, 0.25]))]))
         venv.reset()
         _, _, _, infos = step(venv, 0.0, 0.0)
-        np.testing.assert_array_equal(info_column(venv, infos, "cost"), [[0.0, 1.0], [0.5, 0.25]])
+        np.testing.assert_array_equal(Infos.of(infos).column("cost"), [[0.0, 1.0], [0.5, 0.25]])
 
 
 def test_environments_that_hide_nothing_are_taken_without_a_word(caplog):
@@ -297,7 +297,7 @@ def test_some_of_many_mappings_are_reset():
 def test_before_the_first_step_nothing_is_told():
     venv = as_vec_env(Mute())
     venv.reset()
-    assert not gives(venv, [{}, {}], "cost")
+    assert not Infos.of([{}, {}]).gives("cost")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -309,7 +309,7 @@ def test_infos_within_infos_are_no_columns_and_spoil_none(mode):
     venv = as_vec_env(SyncVectorEnv([Nested, Nested], autoreset_mode=mode))
     venv.reset()
     _, _, _, infos = step(venv, 0.25, 0.5)
-    np.testing.assert_array_equal(info_column(venv, infos, "cost"), [0.25, 0.5])
+    np.testing.assert_array_equal(Infos.of(infos).column("cost"), [0.25, 0.5])
     assert set(venv.columns) == {"cost", "margin"}
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from safexp import AllOf, Budget, Each, Instantaneous, Known, Penalty, Shield, Unknown
 from safexp.envs.guard import Guard
 from safexp.envs.vector import as_vec_env
+from safexp.shield.candidates import Glance
 from safexp.tasks.planar_robot import PlanarRobotVector
 
 STATES = spaces.Box(-1.0, 1.0, (2,), np.float64)
@@ -20,8 +21,8 @@ SQUARE = spaces.Box(-1.0, 1.0, (2,), np.float32)
 class Everything(Shield):
     """The shield that asks about all candidates at once."""
 
-    def glance(self, observations, thresholds, last_safe=None):
-        return self.outlook(observations, thresholds, last_safe)
+    def glance(self, question, last_safe=None):
+        return Glance.of_all(self.outlook(question.observations, question.limits, last_safe))
 
 
 def random_cost(seed):
@@ -127,8 +128,9 @@ def test_what_a_failing_quantifier_lets_through_it_has_certified(seed, limit, mo
     cost = random_cost(seed)
     shield = Shield(Moody(cost, moods), STATES, SQUARE, num_candidates=16)
     states, thresholds = rng.uniform(-1, 1, (5, 2)), np.full(5, limit)
-    offers = shield.glance(states, thresholds) if glanced else None
-    found = shield.filter_batch(states, rng.uniform(-1, 1, (5, 2)).astype(np.float32), thresholds, outlook=offers)
+    question = shield.question(states, thresholds)
+    offers = shield.glance(question) if glanced else None
+    found = shield.decide(question, rng.uniform(-1, 1, (5, 2)).astype(np.float32), offers)
     run_rows = ~found.stopped
     assert np.all(cost(states, found.actions.astype(np.float64))[run_rows] <= limit + 1e-6)
     if set(moods) != {"true"} and shield.quantifier.calls >= len(moods):

@@ -242,7 +242,7 @@ def test_a_quantifier_that_fails_inside_lets_nothing_through(how, after, caplog)
         calibrated.fit(data_of(np.full(1000, 0.5)))
         shield = Shield(calibrated, STATES, ACTIONS)
         assert shield.filter(np.zeros(1), np.zeros(1), 0.99).stopped
-        offers = shield.glance(np.zeros((2, 1)), np.array([0.99, 0.99]))
+        offers = shield.glance(shield.question(np.zeros((2, 1)), np.array([0.99, 0.99])))
     assert not offers.viable.any()
     assert "certifies nothing" in caplog.text or "certified nothing" in caplog.text
     assert math.isinf(calibrated.scale) == (after == 0)

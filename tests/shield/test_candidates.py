@@ -73,7 +73,6 @@ def test_before_anyone_is_asked_only_promises_are_known():
     assert np.all(offers.upper_bounds[offers.safe] == 0.0)
     assert np.all(offers.upper_bounds[~offers.safe] == np.inf)
     assert np.all(offers.widths == np.inf)
-    assert not offers.whole.any()
     np.testing.assert_array_equal(offers.promised, [2, -1, -1])
     nothing = unasked(candidates, 2, None)
     assert not nothing.safe.any()
@@ -96,7 +95,7 @@ def test_an_action_that_is_partly_nan_vouches_for_nothing(promise):
     decisions = shield.filter_batch(observations, np.zeros((2, 2)), np.full(2, 0.1))
     np.testing.assert_array_equal(decisions.stopped, [False, True])
     np.testing.assert_array_equal(decisions.actions[0], [0.5, 0.5])
-    np.testing.assert_array_equal(shield.glance(observations, np.full(2, 0.1)).viable, [True, False])
+    np.testing.assert_array_equal(shield.glance(shield.question(observations, np.full(2, 0.1))).viable, [True, False])
 
 
 def test_one_action_is_vouched_for_in_all_states():

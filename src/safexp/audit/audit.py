@@ -22,7 +22,7 @@ from safexp.audit.results import CONFIDENCE, Accuracy, Audit, InputShift, Judged
 from safexp.constraints import Constraint
 from safexp.core.arrays import Observations, take
 from safexp.envs.guard import NothingSafeError
-from safexp.envs.vector import Infos
+from safexp.envs.infos import Info
 from safexp.mase.mase import MASE
 from safexp.quantifiers.base import Transitions
 from safexp.records import coverage
@@ -131,7 +131,7 @@ class _Watcher:
         self._inputs: list[Transitions] = []
         self._steps = 0
 
-    def __call__(self, observations: Observations, infos: Infos) -> None:
+    def __call__(self, observations: Observations, infos: Sequence[Info]) -> None:
         """Keep what one of the environments saw."""
         row = self._steps % len(infos)
         self._steps += 1

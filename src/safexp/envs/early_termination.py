@@ -10,7 +10,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Flags, Observations
 from safexp.envs.observations import threshold_shown, threshold_space
-from safexp.envs.recording import Outcome, Recording
+from safexp.envs.recording import Outcome, Recording, Taken
 
 
 class EarlyTermination(Recording):
@@ -36,13 +36,12 @@ class EarlyTermination(Recording):
         super().__init__(venv, constraint, threshold_space(constraint, raw) if self.show_threshold else raw)
         self.penalty = penalty
 
-    def judge(self, rewards: Array, signals: Array, dones: Flags) -> Outcome:
-        costs = self.constraint.normalise(signals)
-        excess = (costs - self.account.thresholds).reshape(len(dones), -1)  # one column for each cost
+    def judge(self, taken: Taken) -> Outcome:
+        excess = (taken.costs - taken.thresholds).reshape(self.num_envs, -1)  # one column for each cost
         broken: Flags = excess.max(axis=1) > 0
-        return Outcome(rewards - self.penalty * broken, broken)
+        return Outcome(taken.received.rewards - self.penalty * broken, broken)
 
-    def shown(self, observations: Observations, rows: Any) -> Observations:
+    def shown(self, observations: Observations, thresholds: Array, rows: Any = slice(None)) -> Observations:
         if not self.show_threshold:
             return observations
-        return threshold_shown(self.constraint, observations, self.account.thresholds[rows], self.observation_space)
+        return threshold_shown(self.constraint, observations, thresholds, self.observation_space)

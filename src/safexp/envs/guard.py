@@ -11,24 +11,24 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.preprocessing import is_image_space
-from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
-from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from safexp.backups.penalty import Penalty
 from safexp.backups.stops import Driven, Reset, Stop
-from safexp.constraints import Account, Constraint
+from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Flags, Observations, take
 from safexp.core.costs import refuse
 from safexp.core.encoding import encode_actions, encode_observations
-from safexp.envs.observations import THRESHOLD, describe_ends, threshold_shown, threshold_space, without
-from safexp.envs.receive import receive
-from safexp.envs.vector import Infos, copied, gives, info_column, reset_some
+from safexp.envs.infos import Column, Infos
+from safexp.envs.observations import THRESHOLD, threshold_shown, threshold_space, without
+from safexp.envs.recording import Chosen, Outcome, Recording, Taken
+from safexp.envs.vector import owned, reset_some
 from safexp.quantifiers.base import Transitions
 from safexp.quantifiers.unknown import Unknown
-from safexp.records.episodes import Recorder
-from safexp.shield.candidates import Outlook
+from safexp.shield.candidates import Glance
 from safexp.shield.decisions import Decisions
-from safexp.shield.shield import Shield
+from safexp.shield.shield import Question, Shield
 
 MAX_STARTS = 100
 """How many uncertifiable first states in a row are reset before giving up."""
@@ -68,7 +68,7 @@ class Harvest(NamedTuple):
     thresholds: Array
 
 
-class Guard(VecEnvWrapper):
+class Guard(Recording):
     """Runs only certified actions and stops an episode *before* its next action could break the constraint.
 
     The learner sees ordinary environments: a stop is `terminated`, and the transition that led to it is paid the
@@ -107,118 +107,129 @@ class Guard(VecEnvWrapper):
         check_spaces(venv)
         self.stop = stop or Reset()
         self.stop.check(constraint, venv)
-        self.constraint = constraint
+        self.show_threshold = constraint.in_observation if show_threshold is None else show_threshold
+        raw = venv.observation_space
+        seen = threshold_space(constraint, raw) if self.show_threshold else raw
+        super().__init__(venv, constraint, seen, self.stop.braking)
         self.shield = shield
         self.penalty = penalty
         self.shielding = shielding
-        self.show_threshold = constraint.in_observation if show_threshold is None else show_threshold
-        self.recorder = Recorder(constraint, venv.num_envs)
         self.preferences: Callable[[Observations], Array] | None = None
         self.last: StepRecord
         n = venv.num_envs
-        self._raw: Observations = None
-        self._states: Array = np.empty((n, 0))
-        self.account = Account(constraint, n, self.stop.braking)
-        self._outlook: Outlook | None = None
+        self._question: Question | None = None
+        self._glance: Glance | None = None
         self._decisions: Decisions
+        self._states: Array = np.empty((n, 0))
+        self._viable = self._everywhere
         self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)
         self._driving = np.zeros(n, dtype=bool)
         self._stopped_at_start = 0
-        self.mid_step = False
         self._recent: deque[tuple[NDArray[Any], ...]] = deque(maxlen=max(MAX_RECENT_STEPS // n, 1))
         self._tells_margins: bool | None = None
         self._episodes = np.zeros(n, dtype=np.int64)
-        seen = threshold_space(constraint, venv.observation_space) if self.show_threshold else venv.observation_space
-        super().__init__(venv, observation_space=seen)
 
     # The environments, as the learner sees them
 
     def reset(self) -> Observations:
-        everywhere = np.ones(self.num_envs, dtype=bool)
-        self.recorder.end(self.recorder.running, ~everywhere)
-        self.stop.end(everywhere, stopped=False)
-        self._enter(self.venv.reset(), everywhere)
+        self.stop.end(self._everywhere, stopped=False)
+        self.recorder.end(self.recorder.running, self._nowhere)
+        self._arrive(owned(self.venv, self.venv.reset()), self._everywhere, self._everywhere)
         self.mid_step = False
-        if self.shielding:
-            self._look(everywhere)
         if not self._viable.any():
             raise NothingSafeError(f"nothing can be certified in the first state. {self._advice()}")
-        self._open(everywhere)
-        self._restart(~self._viable)
+        self._begin(self._everywhere)
+        self.restart(self._nowhere)
         return self.observations
 
-    def step_async(self, actions: NDArray[Any]) -> None:
+    def choose(self, actions: NDArray[Any]) -> Chosen:
+        """Line 3: the proposals, or what the shield certifies instead."""
         if self.mid_step:
             raise RuntimeError(
                 "the last step did not come to its end, so what it cost is not known: call reset() first."
             )
-        if self._outlook is None:
-            nothing = np.zeros(self.num_envs, dtype=bool)
-            self._decisions = Decisions(actions, nothing, nothing, nothing, np.ones_like(self.account.thresholds))
+        nowhere, thresholds = self._nowhere, self.account.thresholds
+        if self._question is None:
+            self._decisions = Decisions(actions, nowhere, nowhere, nowhere, np.ones_like(thresholds))
         else:
             if self._driving.any():
                 actions = actions.copy()
                 actions[self._driving] = self.stop.act(take(self._raw, self._driving))
-            self._decisions = self.shield.filter_batch(
-                self._raw,
-                actions,
-                self.account.certifiable,
-                preferences=self._preferences_here(),
-                outlook=self._outlook,
-            )
+            self._decisions = self.shield.decide(self._question, actions, self._glance, self._preferences_here())
             if self._decisions.stopped.any():
                 raise NothingSafeError("the shield lost its certificate between two steps; nothing was executed.")
-        self.mid_step = True
-        self.venv.step_async(self._decisions.actions.copy())  # what an environment does to its copy is its business
+        executed, intervened, _, _, bounds = self._decisions
+        return Chosen(executed, intervened, self._driving.copy(), bounds.reshape(thresholds.shape))
 
-    def step_wait(self) -> VecEnvStepReturn:
-        # Lines 4 and 5: the cost, in the user's units and scaled, and the threshold of the next step.
-        executed, intervened, _, vouched, upper_bounds = self._decisions
-        thresholds, driving = self.account.thresholds, self._driving.copy()
-        observations, rewards, dones, infos, step, signals = receive(
-            self.venv, self.recorder, self._raw, executed, intervened, driving
-        )
-        costs = self.constraint.normalise(signals)
-        self.shield.check_levels(costs)
+    def note(self, taken: Taken) -> None:
+        """Line 4: what the shield, the quantifier and the next search learn from a step."""
+        executed, _, _, vouched, _ = self._decisions
+        self.shield.check_levels(taken.costs)
         if vouched.any():
-            self.shield.note_vouched(self._states[vouched], costs[vouched], self.account.certifiable[vouched])
-        self._recent.append((self._states, executed, costs, thresholds, self._episodes.copy(), *self._margins(infos)))
+            self.shield.note_vouched(self._states[vouched], taken.costs[vouched], self.account.certifiable[vouched])
+        told = self._margins(taken.received.infos)
+        self._recent.append((self._states, executed, taken.costs, taken.thresholds, self._episodes.copy(), *told))
         self._last_safe[:] = executed
-        self.account.charge(costs, upper_bounds)
-        next_thresholds = self.account.thresholds
 
-        # Line 6: does the next state offer a safe action? Where an episode is over, the next one's first state?
-        self._enter(observations, dones)
+    def arrived(self, rows: Flags, fresh: Flags) -> None:
+        """Line 6: does the next state offer a safe action? Where an episode is over, the next one's first state?"""
+        self._states = encode_observations(self.venv.observation_space, self._raw)
+        self._last_safe[fresh] = np.nan
+        self._driving[fresh] = False
         if self.shielding:
-            self._look(np.ones_like(dones))
+            self._look(rows)
+        else:
+            self._question, self._glance, self._viable = None, None, self._everywhere
+
+    def judge(self, taken: Taken) -> Outcome:
+        """Line 7: the penalty of a stop."""
+        dones, rewards, driving = taken.received.dones, taken.received.rewards, self._chosen.takeovers
         stopped = ~dones & ~self._viable
         ended = dones | stopped
         penalised = rewards.copy()
-        if self.penalty is not None and self._outlook is not None:
-            penalised[stopped] = self.penalty(self._outlook.least_width[stopped])  # line 7
+        if self.penalty is not None and self._glance is not None and stopped.any():
+            penalised[stopped] = self.penalty(self._glance.least_width(stopped))
         penalised[self._driving & ~driving & ~ended] -= self.stop.penalty
-        self.last = StepRecord(executed, rewards, next_thresholds, stopped)
-        self.stop.note(Driven(step, costs, driving, self._driving & ~ended, ended, stopped))
-        self.recorder.pay(penalised)
-        self.recorder.end(ended, stopped)
-        self._describe(infos, thresholds, driving, step.next_observations, ended)
+        self.last = StepRecord(self._chosen.actions, rewards, self.remaining, stopped)
+        driven = Driven(taken.received.step, taken.costs, driving, self._driving & ~ended, ended, stopped)
+        self.stop.note(driven)
+        return Outcome(penalised, stopped)
 
-        self._open(dones)
-        self._restart(~self._viable)  # line 9
-        self.mid_step = False
-        return self.observations, penalised.astype(np.float32), ended, infos
+    def describe(self, infos: Infos, taken: Taken, stopped: Flags) -> None:
+        executed, intervened, _, vouched, _ = self._decisions
+        columns: dict[str, Column] = {
+            "action": executed,
+            "threshold": taken.thresholds,
+            "intervened": intervened.tolist(),
+            "stopped": stopped.tolist(),
+            "takeover": self._chosen.takeovers.tolist(),
+            "vouched": vouched.tolist(),
+        }
+        infos.add("shield", columns)
 
-    @property
-    def remaining(self) -> Array:
-        """What the last step left of the thresholds, also where it ended its episode."""
-        return self.last.next_thresholds
+    def begin(self, fresh: Flags) -> None:
+        """Number the episodes; one whose first state offers no safe action (A⁺₁ = ∅) ends at once, and is counted."""
+        self._episodes[fresh] = self._episodes.max() + 1 + np.arange(np.count_nonzero(fresh))
+        unviable = fresh & ~self._viable
+        self.recorder.end(unviable, unviable)
+        if unviable.any():
+            level = logging.DEBUG if self._stopped_at_start else logging.WARNING
+            log.log(level, "no action can be certified in some first states: their episodes are stopped there")
+            self._stopped_at_start += int(unviable.sum())
 
-    @property
-    def observations(self) -> Observations:
-        """The current observations, as the learner sees them."""
-        return self.shown(self._raw, self.account.thresholds)
+    def restart(self, stopped: Flags) -> None:
+        """Line 9: reset until all first states offer a safe action."""
+        rows = ~self._viable
+        for _ in range(MAX_STARTS):
+            if not rows.any():
+                return
+            self._arrive(reset_some(self.venv, rows, self._raw), rows, rows)
+            self._begin(rows)
+            rows = rows & ~self._viable
+        if rows.any():
+            raise NothingSafeError(f"{MAX_STARTS} first states in a row offered no safe action. {self._advice()}")
 
-    def shown(self, observations: Observations, thresholds: Array) -> Observations:
+    def shown(self, observations: Observations, thresholds: Array, rows: Any = slice(None)) -> Observations:
         """Raw observations with their thresholds (n,) or (n, K), scaled to [0, 1], where the learner sees them."""
         if not self.show_threshold:
             return observations
@@ -242,12 +253,12 @@ class Guard(VecEnvWrapper):
 
     def recheck(self) -> Flags:
         """Ask a quantifier that has changed about the current states; stops the episodes it no longer certifies."""
-        if self._outlook is not None:
-            self._look(np.ones(self.num_envs, dtype=bool))
+        if self._glance is not None:
+            self._look(self._everywhere)
         stopped = ~self._viable
         self.recorder.end(stopped, stopped)
         self.stop.end(stopped, stopped=True)
-        self._restart(stopped)
+        self.restart(stopped)
         return stopped
 
     # Discrete actions, for learners that can mask them
@@ -256,7 +267,7 @@ class Guard(VecEnvWrapper):
         """A⁺ of the current states, (n, number of actions)."""
         assert isinstance(self.action_space, spaces.Discrete)
         shape = (self.num_envs, int(self.action_space.n))
-        return np.ones(shape, dtype=bool) if self._outlook is None else self._outlook.safe
+        return np.ones(shape, dtype=bool) if self._glance is None else self._glance.few.safe
 
     def has_attr(self, attr_name: str) -> bool:
         if attr_name == "action_masks":
@@ -277,86 +288,34 @@ class Guard(VecEnvWrapper):
     def _margins(self, infos: Infos) -> list[Array]:
         """The signed distances (n,) after a step, or nothing from a task whose first step did not tell them."""
         if self._tells_margins is None:
-            self._tells_margins = gives(self.venv, infos, "margin")
+            self._tells_margins = infos.gives("margin")
         if not self._tells_margins:
             return []
-        margins = info_column(self.venv, infos, "margin").astype(np.float64)
+        margins = infos.column("margin").astype(np.float64)
         refuse(~np.isfinite(margins), margins, "info['margin'] must be a finite signed distance")
         return [margins]
 
-    @property
-    def _viable(self) -> Flags:
-        return np.ones(self.num_envs, dtype=bool) if self._outlook is None else self._outlook.viable
-
-    def _enter(self, observations: Observations, fresh: Flags) -> None:
-        """Arrive at these observations, which are first states where `fresh`."""
-        self._raw = observations = copied(observations)  # an environment may write its next ones over them
-        self._states = encode_observations(self.venv.observation_space, observations)
-        self._last_safe[fresh] = np.nan
-        self._driving[fresh] = False
-        self.account.open(fresh, observations)
-
     def _look(self, rows: Flags) -> None:
         """Ask what the current states of these environments offer, and who drives from there."""
-        last_safe = None if isinstance(self.action_space, spaces.Discrete) else self._last_safe[rows]
-        raw, limits = take(self._raw, rows), self.account.certifiable[rows]
-        offers = self.shield.glance(raw, limits, last_safe)
-        self._driving[rows] = self.stop.takes_over(raw, limits, self._driving[rows])
-        if self._outlook is None or rows.all():
-            self._outlook = offers
+        certifiable, last_safe, driving = self.account.certifiable, self._last_safe, self._driving
+        self._question = question = self.shield.question(self._raw, certifiable, self._states)
+        if not rows.all():
+            question, certifiable = question.rows(rows), certifiable[rows]
+            last_safe, driving = last_safe[rows], driving[rows]
+        discrete = isinstance(self.action_space, spaces.Discrete)
+        glance = self.shield.glance(question, None if discrete else last_safe)
+        self._driving[rows] = self.stop.takes_over(question.observations, certifiable, driving)
+        if self._glance is None or len(question.states) == self.num_envs:
+            self._glance = glance
         else:
-            for old, new in zip(self._outlook, offers, strict=True):
-                old[rows] = new
-
-    def _open(self, fresh: Flags) -> None:
-        """Begin episodes here; one whose first state offers no safe action (A⁺₁ = ∅) ends at once, and is counted."""
-        self.recorder.begin(fresh, self._raw)
-        self._episodes[fresh] = self._episodes.max() + 1 + np.arange(np.count_nonzero(fresh))
-        unviable = fresh & ~self._viable
-        self.recorder.end(unviable, unviable)
-        if unviable.any():
-            level = logging.DEBUG if self._stopped_at_start else logging.WARNING
-            log.log(level, "no action can be certified in some first states: their episodes are stopped there")
-            self._stopped_at_start += int(unviable.sum())
-
-    def _restart(self, rows: Flags) -> None:
-        """Reset these environments until their first states offer a safe action."""
-        for _ in range(MAX_STARTS):
-            if not rows.any():
-                return
-            self._enter(reset_some(self.venv, rows, self._raw), rows)
-            self._look(rows)
-            self._open(rows)
-            rows = rows & ~self._viable
-        if rows.any():
-            raise NothingSafeError(f"{MAX_STARTS} first states in a row offered no safe action. {self._advice()}")
+            self._glance.replace(rows, glance)
+        self._viable = self._glance.viable
 
     def _advice(self) -> str:
         """What may be wrong where no first state offers a safe action."""
         if self.shield.last_failure:
             return f"The quantifier failed: {self.shield.last_failure}."
         return UNKNOWN if isinstance(self.shield.quantifier, Unknown) else ADVICE
-
-    def _describe(self, infos: Infos, thresholds: Array, driving: Flags, next_raw: Observations, ended: Flags) -> None:
-        """Fill in the infos of a step: what the shield did, and what SB3 wants to know of an episode's end."""
-        executed, intervened, _, vouched, _ = self._decisions
-        stopped = self.last.stopped
-        for i, info in enumerate(infos):
-            info["shield"] = {
-                "action": executed[i],
-                "threshold": thresholds[i],
-                "intervened": bool(intervened[i]),
-                "stopped": bool(stopped[i]),
-                "takeover": bool(driving[i]),
-                "vouched": bool(vouched[i]),
-            }
-        describe_ends(
-            infos,
-            ended,
-            stopped,
-            self.recorder,
-            lambda rows: self.shown(take(next_raw, rows), self.last.next_thresholds[rows]),
-        )
 
 
 def check_spaces(venv: VecEnv) -> None:

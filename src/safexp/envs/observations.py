@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Observations, take
-from safexp.envs.vector import Infos
+from safexp.envs.infos import Infos
 from safexp.records.episodes import Recorder
 
 THRESHOLD = "threshold"

@@ -10,15 +10,16 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from safexp.core.arrays import Array, Flags, Observations
 from safexp.core.costs import Step
-from safexp.envs.vector import Infos, info_column, put, readable_column
+from safexp.envs.infos import Infos
+from safexp.envs.vector import owned, put
 from safexp.records.episodes import Recorder
 
 
 class Received(NamedTuple):
     """What a step of n environments brought.
 
-    `observations` are where the environments are now, first states where `dones`; `step` holds what came before and
-    after the actions, last states where `dones`.
+    `observations` are where the environments are now, first states where `dones`, in memory that they do not write to;
+    `step` holds what came before and after the actions, last states where `dones`.
     """
 
     observations: Observations
@@ -45,15 +46,17 @@ def receive(
     recorded, rewards = recorder.steps, np.zeros(len(executed))
     signals = np.full((len(executed), *np.shape(recorder.constraint.worst_signal)), np.nan)
     try:
-        observations, given, dones, infos = venv.step_wait()
+        returned, given, dones, told = venv.step_wait()
+        observations, infos = owned(venv, returned), Infos.of(told)
         rewards = np.asarray(given, dtype=np.float64)
         finished = np.flatnonzero(dones).tolist()
-        following = put(observations, finished, [infos[i]["terminal_observation"] for i in finished])
-        step = Step(before, executed, following, lambda key: info_column(venv, infos, key))
+        last = [infos[i]["terminal_observation"] for i in finished]
+        following = put(observations, finished, last) if finished else observations
+        step = Step(before, executed, following, infos.column)
         try:
             signals = recorder.constraint.signal(step)
         except Exception:
-            signals = recorder.constraint.salvage(step._replace(info=lambda key: readable_column(venv, infos, key)))
+            signals = recorder.constraint.salvage(step._replace(info=infos.readable))
             raise
         recorder.step(rewards, signals, interventions, takeovers)
     except BaseException:

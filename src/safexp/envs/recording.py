@@ -1,4 +1,4 @@
-"""Environments whose episodes are recorded, for learners without a shield."""
+"""Environments whose episodes are recorded: what every method has in common, with a shield and without."""
 
 from __future__ import annotations
 
@@ -13,10 +13,31 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
 from safexp.constraints import Account, Constraint
 from safexp.core.arrays import Array, Flags, Observations, take
+from safexp.envs.infos import Infos
 from safexp.envs.observations import describe_ends
-from safexp.envs.receive import receive
-from safexp.envs.vector import copied, reset_some
+from safexp.envs.receive import Received, receive
+from safexp.envs.vector import copied, owned, reset_some
 from safexp.records.episodes import Recorder
+
+
+class Chosen(NamedTuple):
+    """What is executed: actions (n, ...), where they are not the proposals, and where another controller drives.
+
+    `upper_bounds` (n,) or (n, K) were certified of their costs; None charges the costs themselves to the account.
+    """
+
+    actions: NDArray[Any]
+    interventions: Flags
+    takeovers: Flags
+    upper_bounds: Array | None = None
+
+
+class Taken(NamedTuple):
+    """What a step brought, its scaled costs, and the thresholds that they had to keep, both (n,) or (n, K)."""
+
+    received: Received
+    costs: Array
+    thresholds: Array
 
 
 class Outcome(NamedTuple):
@@ -27,67 +48,115 @@ class Outcome(NamedTuple):
 
 
 class Recording(VecEnvWrapper, ABC):
-    """Environments that count episodes, costs and violations as `Guard` does, and may change rewards, ends and sight.
+    """Environments that count episodes, costs and violations, and keep the account of what remains.
 
-    A subclass says what the learner sees (`shown`), what a step comes to (`judge`), and forgets an episode (`begin`).
-    `remaining` is what the last step left of the thresholds, also where it ended its episode.
+    A step is on the record before anything else is done with it. A subclass says what the learner sees (`shown`) and
+    what a step comes to (`judge`); it may execute other actions than were proposed (`choose`), see a step (`note`) and
+    the states in which environments arrive (`arrived`), and start episodes in its own way (`begin`, `restart`).
+
+    Args:
+        venv: the environments.
+        constraint: what violations are judged by.
+        observation_space: of what the learner sees.
+        braking: what is kept back of the thresholds (`Account`).
     """
 
-    def __init__(self, venv: VecEnv, constraint: Constraint, observation_space: spaces.Space[Any]) -> None:
+    def __init__(
+        self, venv: VecEnv, constraint: Constraint, observation_space: spaces.Space[Any], braking: float = 0.0
+    ) -> None:
         super().__init__(venv, observation_space=observation_space)
         self.constraint = constraint
         self.recorder = Recorder(constraint, venv.num_envs)
-        self.account = Account(constraint, venv.num_envs)
+        self.account = Account(constraint, venv.num_envs, braking)
         self.remaining = self.account.thresholds
+        """What the last step left of the thresholds, also where it ended its episode."""
+        self.mid_step = False
+        """Whether a step was begun that has not come to its end."""
         self._raw: Observations = None
-        self._actions: NDArray[Any] = np.empty(0)
+        self._chosen: Chosen
+        self._everywhere, self._nowhere = np.ones(venv.num_envs, dtype=bool), np.zeros(venv.num_envs, dtype=bool)
+        for flags in (self._everywhere, self._nowhere):
+            flags.setflags(write=False)
+
+    def choose(self, actions: NDArray[Any]) -> Chosen:
+        """What is executed in place of the proposals; most execute them."""
+        return Chosen(actions, self._nowhere, self._nowhere)
+
+    def arrived(self, rows: Flags, fresh: Flags) -> None:
+        """These environments have new observations, first ones where `fresh`; most take them as they are."""
+
+    def note(self, taken: Taken) -> None:
+        """See a step before it is charged to the account; most have nothing to note."""
+
+    @abstractmethod
+    def judge(self, taken: Taken) -> Outcome:
+        """What a step comes to, after it was charged to the account and the environments have arrived."""
+
+    def describe(self, infos: Infos, taken: Taken, stopped: Flags) -> None:
+        """Put more into the infos of a step; most have nothing to tell."""
 
     def begin(self, fresh: Flags) -> None:
         """Episodes start in these environments; most remember nothing beyond the account."""
 
-    @abstractmethod
-    def judge(self, rewards: Array, signals: Array, dones: Flags) -> Outcome:
-        """What a step with these rewards and signals (n,) comes to, before it is charged to the account."""
+    def restart(self, stopped: Flags) -> None:
+        """Reset environments whose episodes were stopped."""
+        if stopped.any():
+            self._arrive(reset_some(self.venv, stopped, self._raw), stopped, stopped)
+            self._begin(stopped)
 
     @abstractmethod
-    def shown(self, observations: Observations, rows: Any) -> Observations:
-        """The observations of these environments as the learner sees them, in the present state of their episodes."""
+    def shown(self, observations: Observations, thresholds: Array, rows: Any = slice(None)) -> Observations:
+        """The observations of these environments as the learner sees them, with so much remaining."""
+
+    @property
+    def observations(self) -> Observations:
+        """The current observations, as the learner sees them, in memory of its own."""
+        seen = self.shown(self._raw, self.account.thresholds)
+        return copied(seen) if seen is self._raw else seen
 
     def reset(self) -> Observations:
-        everywhere = np.ones(self.num_envs, dtype=bool)
-        self.recorder.end(self.recorder.running, ~everywhere)
-        self._open(self.venv.reset(), everywhere)
-        return self.shown(self._raw, slice(None))
+        self.recorder.end(self.recorder.running, self._nowhere)
+        self._arrive(owned(self.venv, self.venv.reset()), self._everywhere, self._everywhere)
+        self.mid_step = False
+        self._begin(self._everywhere)
+        return self.observations
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        self._actions = actions
-        self.venv.step_async(actions.copy())  # what an environment does to its copy is its business
+        self._chosen = self.choose(actions)
+        self.mid_step = True
+        self.venv.step_async(self._chosen.actions.copy())  # what an environment does to its copy is its business
 
     def step_wait(self) -> VecEnvStepReturn:
-        nowhere = np.zeros(self.num_envs, dtype=bool)
-        observations, rewards, dones, infos, step, signals = receive(
-            self.venv, self.recorder, self._raw, self._actions, nowhere
-        )
-        given, stopped = self.judge(rewards, signals, dones)
-        costs = self.constraint.normalise(signals)
-        self.account.charge(costs, costs)
+        executed, interventions, takeovers, bounds = self._chosen
+        received = receive(self.venv, self.recorder, self._raw, executed, interventions, takeovers)
+        dones, infos, last = received.dones, received.infos, received.step.next_observations
+        costs = self.constraint.normalise(received.signals)
+        taken = Taken(received, costs, self.account.thresholds)
+        self.note(taken)
+        self.account.charge(costs, costs if bounds is None else bounds)
         self.remaining = self.account.thresholds
-        self.recorder.pay(given)
+        self._arrive(received.observations, self._everywhere, dones)
+        rewards, stopped = self.judge(taken)
         ended = dones | stopped
+        self.recorder.pay(rewards)
         self.recorder.end(ended, stopped)
-        last = step.next_observations
-        describe_ends(infos, ended, stopped, self.recorder, lambda rows: self.shown(take(last, rows), rows))
-        cut = stopped & ~dones  # the others have been reset already
-        if cut.any():
-            observations = reset_some(self.venv, cut, observations)
-        self._open(observations, ended)
-        return self.shown(self._raw, slice(None)), given.astype(np.float32), ended, infos
+        self.describe(infos, taken, stopped)
+        describe_ends(
+            infos, ended, stopped, self.recorder, lambda rows: self.shown(take(last, rows), self.remaining[rows], rows)
+        )
+        self._begin(dones)
+        self.restart(stopped & ~dones)
+        self.mid_step = False
+        return self.observations, rewards.astype(np.float32), ended, infos  # type: ignore[return-value]
 
-    def _open(self, observations: Observations, fresh: Flags) -> None:
-        self._raw = copied(observations)  # an environment may write its next ones over them
+    def _arrive(self, observations: Observations, rows: Flags, fresh: Flags) -> None:
+        self._raw = observations
+        self.account.open(fresh, observations)
+        self.arrived(rows, fresh)
+
+    def _begin(self, fresh: Flags) -> None:
         if fresh.any():
-            self.recorder.begin(fresh, observations)
-            self.account.open(fresh, observations)
+            self.recorder.begin(fresh, self._raw)
             self.begin(fresh)
 
 
@@ -97,8 +166,8 @@ class Recorded(Recording):
     def __init__(self, venv: VecEnv, constraint: Constraint) -> None:
         super().__init__(venv, constraint, venv.observation_space)
 
-    def judge(self, rewards: Array, signals: Array, dones: Flags) -> Outcome:
-        return Outcome(rewards, np.zeros_like(dones))
+    def judge(self, taken: Taken) -> Outcome:
+        return Outcome(taken.received.rewards, self._nowhere)
 
-    def shown(self, observations: Observations, rows: Any) -> Observations:
+    def shown(self, observations: Observations, thresholds: Array, rows: Any = slice(None)) -> Observations:
         return observations

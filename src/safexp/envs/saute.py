@@ -11,7 +11,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from safexp.constraints import Budget
 from safexp.core.arrays import Array, Flags, Observations
 from safexp.envs.observations import shown_with, space_with
-from safexp.envs.recording import Outcome, Recording
+from safexp.envs.recording import Outcome, Recording, Taken
 
 REMAINING = "remaining"
 """The key of z in a Dict observation."""
@@ -59,9 +59,9 @@ class Saute(Recording):
     def begin(self, fresh: Flags) -> None:
         self._remaining[fresh] = 1.0
 
-    def judge(self, rewards: Array, signals: Array, dones: Flags) -> Outcome:
-        self._remaining = (self._remaining - signals / self.budget) / self.discount
-        return Outcome(np.where(self._remaining <= 0, self.unsafe_reward, rewards), np.zeros_like(dones))
+    def judge(self, taken: Taken) -> Outcome:
+        self._remaining = (self._remaining - taken.received.signals / self.budget) / self.discount
+        return Outcome(np.where(self._remaining <= 0, self.unsafe_reward, taken.received.rewards), self._nowhere)
 
-    def shown(self, observations: Observations, rows: Any) -> Observations:
+    def shown(self, observations: Observations, thresholds: Array, rows: Any = slice(None)) -> Observations:
         return shown_with(observations, REMAINING, self._remaining[rows], self.observation_space)

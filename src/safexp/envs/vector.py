@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, cast
 
 import gymnasium as gym
@@ -22,12 +21,12 @@ from stable_baselines3.common.vec_env import (
 )
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from safexp.core.arrays import Array, Observations, take
+from safexp.core.arrays import Observations, take
+from safexp.envs.infos import Infos
 from safexp.envs.six_values import SixTuple
 
 log = logging.getLogger("safexp")
 
-Infos = list[dict[str, Any]]
 AnyWrapper = gym.Wrapper[Any, Any, Any, Any]
 
 
@@ -66,36 +65,6 @@ def check_wrappers(env: VecEnv) -> VecEnv:
     return env
 
 
-def info_column(venv: VecEnv, infos: Infos, key: str) -> NDArray[Any]:
-    """One entry of all infos of a step, as an array (n,)."""
-    if isinstance(venv, BatchedVecEnv) and key in venv.columns:
-        return venv.columns[key]
-    missing = [i for i, info in enumerate(infos) if key not in info]
-    if missing:
-        raise KeyError(
-            f"environment {missing[0]} gave no info[{key!r}] (it has {sorted(infos[missing[0]])}): put it into the "
-            "info of every step, or give the constraint cost=<function of observations, actions, next observations>."
-        )
-    return np.array([info[key] for info in infos], dtype=np.float64)
-
-
-def readable_column(venv: VecEnv, infos: Infos, key: str) -> Array:
-    """One entry of all infos of a step, as an array (n,), NaN where an environment gave no number."""
-    given = venv.columns.get(key) if isinstance(venv, BatchedVecEnv) else [info.get(key) for info in infos]
-    values = np.full(venv.num_envs, np.nan)
-    for i, value in enumerate(() if given is None else given):
-        with suppress(TypeError, ValueError):
-            values[i] = float(value)
-    return values
-
-
-def gives(venv: VecEnv, infos: Infos, key: str) -> bool:
-    """Whether every environment put a single number under this key of its info at this step."""
-    if isinstance(venv, BatchedVecEnv):
-        return key in venv.columns and venv.columns[key].ndim == 1
-    return all(info.get(key) is not None and np.ndim(info[key]) == 0 for info in infos)
-
-
 def reset_some(venv: VecEnv, environments: NDArray[np.bool_], observations: Observations) -> Observations:
     """Reset just these environments; returns the batch of observations with their rows replaced."""
     indices = np.flatnonzero(environments).tolist()
@@ -118,7 +87,10 @@ def put(observations: Observations, indices: Sequence[int], rows: Sequence[Any])
 
 
 class BatchedVecEnv(VecEnv):
-    """A Gymnasium `VectorEnv` as a `VecEnv`, with the infos of the last step kept as arrays in `columns`."""
+    """A Gymnasium `VectorEnv` as a `VecEnv`, with the infos of the last step kept as arrays in `columns`.
+
+    Nobody writes to the observations that it returns: they are copies of what the environments gave.
+    """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
         self.envs = envs
@@ -135,7 +107,7 @@ class BatchedVecEnv(VecEnv):
         self._reset_seeds()
         self._reset_options()
         self._observations = copied(observations)
-        return cast(VecEnvObs, copied(observations))
+        return cast(VecEnvObs, self._observations)
 
     def reset_some(self, environments: NDArray[np.bool_]) -> Observations:
         """Reset just these environments; returns all observations."""
@@ -146,7 +118,7 @@ class BatchedVecEnv(VecEnv):
                 "cannot be stopped one by one: make it with vectorization_mode='sync'."
             )
         self._observations = copied(observations)
-        return copied(observations)
+        return self._observations
 
     def step_async(self, actions: NDArray[Any]) -> None:
         self._actions = actions
@@ -154,24 +126,16 @@ class BatchedVecEnv(VecEnv):
     def step_wait(self) -> VecEnvStepReturn:
         observations, rewards, terminated, truncated, batch = self.envs.step(self._actions)
         dones = terminated | truncated
-        self._observations = observations = copied(observations)
+        self._observations = last = copied(observations)
+        self.columns = _columns(batch, batch.get("final_info", {}) if self._same_step else {}, dones)
+        infos = Infos(self.columns, [None] * self.num_envs)
         finished: list[int] = np.flatnonzero(dones).tolist()
-        if self._same_step:
-            final = {i: batch["final_obs"][i] for i in finished}
-            self.columns = _columns(batch, batch.get("final_info", {}), dones)
-        else:
-            final = {i: copied(take(observations, i)) for i in finished}
-            self.columns = _columns(batch, {}, dones)
-            if finished:
-                observations = self.reset_some(dones)
-        names = list(self.columns)
-        infos: Infos = [
-            dict(zip(names, values, strict=True)) for values in zip(*self.columns.values(), strict=True)
-        ] or [{} for _ in range(self.num_envs)]
+        if finished and not self._same_step:
+            self.reset_some(dones)
         for i in finished:
             infos[i]["TimeLimit.truncated"] = not terminated[i]
-            infos[i]["terminal_observation"] = final[i]
-        return copied(observations), np.asarray(rewards), dones, infos
+            infos[i]["terminal_observation"] = batch["final_obs"][i] if self._same_step else copied(take(last, i))
+        return self._observations, np.asarray(rewards), dones, infos  # type: ignore[return-value]
 
     def close(self) -> None:
         self.envs.close()
@@ -198,13 +162,13 @@ def _columns(batch: dict[str, Any], final: dict[str, Any], dones: NDArray[np.boo
     for key, values in (batch | final).items():
         if key.startswith("_") or key == "final_obs" or not isinstance(values, np.ndarray):
             continue
-        given = np.broadcast_to(batch.get(f"_{key}", key in batch), dones.shape)
+        given = batch.get(f"_{key}", key in batch)
         if final:
             given = np.where(dones, final.get(f"_{key}", key in final), given)
-        if given.all():
+        if np.all(given):
             both = key in batch and key in final
             mask = dones.reshape(-1, *[1] * (values.ndim - 1))
-            columns[key] = np.where(mask, values, batch[key]) if both else values
+            columns[key] = np.where(mask, values, batch[key]) if both else values.copy()
     return columns
 
 
@@ -229,6 +193,11 @@ def _equal(some: Observations, others: Observations) -> bool:
     if isinstance(some, dict):
         return all(_equal(part, others[key]) for key, part in some.items())
     return np.array_equal(some, others, equal_nan=np.issubdtype(np.asarray(some).dtype, np.inexact))
+
+
+def owned(venv: VecEnv, observations: Observations) -> Observations:
+    """What environments returned, in memory that they will not write to."""
+    return observations if isinstance(venv, BatchedVecEnv) else copied(observations)
 
 
 def copied(observation: Any) -> Any:

@@ -23,7 +23,7 @@ from stable_baselines3.common.utils import explained_variance
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
-from safexp.envs.vector import info_column
+from safexp.envs.infos import Infos
 from safexp.learners import critic as critics
 from safexp.learners.distributions import family_of
 from safexp.learners.rollout import Rollout, advantages
@@ -149,7 +149,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
                 return False
             if dones.any():
                 self._update_info_buffer(infos, dones)
-            costs = info_column(env.unwrapped, infos, "cost") if self.costly else 0.0
+            costs = Infos.of(infos).column("cost") if self.costly else 0.0
             assert self._last_episode_starts is not None
             rollout.add(step, actions, rewards, costs, self._last_episode_starts, dones, infos)
             self._last_obs, self._last_episode_starts = new_obs, dones  # type: ignore[assignment]

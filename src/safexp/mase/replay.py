@@ -15,7 +15,7 @@ from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 
 from safexp.core.arrays import take
 from safexp.envs.guard import Guard
-from safexp.envs.vector import Infos
+from safexp.envs.infos import Info
 
 CHUNK = 4096
 """How many stored stops are asked about in one call of the quantifier."""
@@ -72,7 +72,7 @@ class Rewriting:
         super().__init__(*args, **named)
         self.history = StopHistory(self.buffer_size, guard)
 
-    def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: Infos) -> None:
+    def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[Info]) -> None:
         """Store the guard's last step; `action` is what was proposed, which the environment never saw."""
         super().add(obs, next_obs, self.history.remember(self.pos), reward, done, infos)  # type: ignore[misc]
 

@@ -10,7 +10,7 @@ from sb3_contrib import MaskablePPO
 
 from safexp.core.arrays import Observations
 from safexp.envs.guard import Guard
-from safexp.envs.vector import Infos
+from safexp.envs.infos import Info
 from safexp.runs.build import Agent
 
 
@@ -20,7 +20,7 @@ class Acted(NamedTuple):
     proposed: NDArray[Any]
     following: Observations
     dones: NDArray[np.bool_]
-    infos: Infos
+    infos: list[Info]
 
 
 class Actor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from safexp.core import files
 from safexp.core.arrays import Observations
 from safexp.envs.guard import Guard
+from safexp.envs.infos import Info
 from safexp.envs.recording import Recording
-from safexp.envs.vector import Infos
 from safexp.mase.mase import MASE
 from safexp.records.episodes import Episode
 from safexp.runs import folder as run_folder
@@ -25,7 +25,7 @@ from safexp.runs.load import load
 FRESH = 1_000_000
 """Added to a run's seed: episodes that it was not trained on."""
 
-Watch = Callable[[Observations, Infos], None]
+Watch = Callable[[Observations, Sequence[Info]], None]
 """Is shown what the learner saw before a step, and the infos after it."""
 
 

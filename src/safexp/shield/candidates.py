@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from gymnasium import spaces
@@ -19,8 +19,7 @@ class Outlook(NamedTuple):
     """The actions that n states offer: m candidates each, which of them are known to be safe, and how uncertain.
 
     Candidates (n, m, da) are encoded; `upper_bounds` (n, m, K) bound their K costs; of several costs, the widest counts
-    in `widths` (n, m). `whole` (n,) tells which states were asked about all of their candidates: of the others one or
-    more is known to be safe, and what was not asked about has infinite bounds and widths. `promised` (n,) is the
+    in `widths` (n, m). Bounds and widths of candidates that were not asked about are infinite. `promised` (n,) is the
     candidate that is safe on the user's word, -1 for none.
     """
 
@@ -28,7 +27,6 @@ class Outlook(NamedTuple):
     safe: Flags
     upper_bounds: Array
     widths: Array
-    whole: Flags
     promised: NDArray[np.int64]
 
     @property
@@ -38,8 +36,62 @@ class Outlook(NamedTuple):
 
     @property
     def least_width(self) -> Array:
-        """The smallest width (n,) of any candidate, min_a Γ(s, a), of states that are `whole`."""
+        """The smallest width (n,) of any candidate, min_a Γ(s, a)."""
         return np.asarray(self.widths.min(axis=1))
+
+    def rows(self, index: Any) -> Outlook:
+        """The outlook of some of the states."""
+        return Outlook(*(part[index] for part in self))
+
+
+class Glance:
+    """What is known of n states after as few questions as it takes to tell which of them have a safe action.
+
+    `few` is the outlook on a few candidates of each state, the `centre` of the fixed set first; `whole` the one on all
+    candidates, filled in for the states that were `asked` (n,) about them, and None while there is no such state.
+    """
+
+    def __init__(self, few: Outlook) -> None:
+        self.few = few
+        self.whole: Outlook | None = None
+        self.asked = np.zeros(len(few.safe), dtype=bool)
+
+    @classmethod
+    def of_all(cls, outlook: Outlook) -> Self:
+        """States that were asked about all of their candidates at once."""
+        glance = cls(outlook)
+        glance.whole = outlook
+        glance.asked[:] = True
+        return glance
+
+    @property
+    def viable(self) -> Flags:
+        """Which states (n,) are known to have a safe action: all that have one, once the others were asked about."""
+        viable = self.few.viable
+        if self.whole is not None and self.whole is not self.few:
+            viable[self.asked] |= self.whole.safe[self.asked].any(axis=1)
+        return viable
+
+    def least_width(self, rows: Flags) -> Array:
+        """The smallest width of any candidate of these states, all of which were asked about all candidates."""
+        assert self.whole is not None and self.asked[rows].all(), "a state is given up after all was asked about"
+        return np.asarray(self.whole.widths[rows].min(axis=1))
+
+    def fill(self, rows: Any, outlook: Outlook) -> None:
+        """Keep the outlook on all candidates of these states."""
+        if self.whole is None:
+            self.whole = Outlook(*(np.empty((len(self.asked), *part.shape[1:]), part.dtype) for part in outlook))
+        for whole, part in zip(self.whole, outlook, strict=True):
+            whole[rows] = part
+        self.asked[rows] = True
+
+    def replace(self, rows: Flags, glance: Glance) -> None:
+        """Other states took the place of these, and this is what is known of them."""
+        for old, new in zip(self.few, glance.few, strict=True):
+            old[rows] = new
+        self.asked[rows] = False
+        if glance.whole is not None:
+            self.fill(np.flatnonzero(rows)[glance.asked], glance.whole.rows(glance.asked))
 
 
 def candidate_actions(space: spaces.Box | spaces.Discrete, count: int) -> Array:
@@ -87,7 +139,6 @@ def unasked(candidates: Array, num_costs: int, vouched: Array | None) -> Outlook
         np.zeros(shape, dtype=bool),
         np.full((*shape, num_costs), np.inf),
         np.full(shape, np.inf),
-        np.zeros(len(candidates), dtype=bool),
         np.full(len(candidates), -1),
     )
     if vouched is not None:

@@ -22,38 +22,29 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from safexp.core import files
-from safexp.core.arrays import Array, Flags, Observations, as_batch, batch_size
+from safexp.core.arrays import Array, Flags, Observations, as_batch, batch_size, take
 from safexp.core.encoding import check_action_space, encode_actions, encode_observations
-from safexp.core.spaces import build_space, describe_space
 from safexp.quantifiers.base import Quantifier
-from safexp.quantifiers.files import build_quantifier, describe_quantifier
-from safexp.quantifiers.foreign import take_back
-from safexp.quantifiers.per_cost import Each
-from safexp.shield.bounds import as_levels, ask, check_levels, describe_levels
-from safexp.shield.candidates import Outlook, SafeAction, candidate_actions, unasked, with_extra
+from safexp.shield.bounds import as_levels, ask, check_levels
+from safexp.shield.candidates import Glance, Outlook, SafeAction, candidate_actions, unasked, with_extra
 from safexp.shield.decisions import Decision, Decisions
+from safexp.shield.files import build_shield, describe_shield, restore_shield
 from safexp.shield.logs import Log, encode_log, read_log
 from safexp.shield.vouched import Vouched
-
-LEARNED = "quantifier."
-"""What the names of a quantifier's arrays begin with in a file."""
-VOUCHED = "vouched."
-"""What the names of the safe action's outcomes begin with in a file."""
 
 log = logging.getLogger("safexp")
 
 
-class _Case(NamedTuple):
-    """n questions as numbers: states (n, ds), thresholds (n, K), proposals (n, da), and what is known of these."""
+class Question(NamedTuple):
+    """n states as they were observed and as numbers (n, ds), and the thresholds (n, K) of their next costs."""
 
     observations: Observations
     states: Array
     limits: Array
-    proposals: Array
-    bounds: Array
-    safe: Flags
-    vouched: Flags
-    outlook: Outlook | None
+
+    def rows(self, index: Any) -> Question:
+        """The question about some of the states."""
+        return Question(take(self.observations, index), self.states[index], self.limits[index])
 
 
 class Shield:
@@ -135,51 +126,15 @@ class Shield:
         safe_action: SafeAction | None = None,
     ) -> Self:
         """The shield that `describe` described."""
-        if safe_action is None and document["safe_action"] == "function":
-            raise files.CheckpointError(
-                "the file's shield has a function for its safe action, which a file cannot hold: load it with "
-                "safe_action=<the same function>."
-            )
-        if quantifier is None:
-            quantifier = build_quantifier(document["quantifier"])
-        elif document["quantifier"]["name"] == "Each" and not isinstance(quantifier, Each):
-            quantifier = Each.of(quantifier, len(document["quantifier"]["parts"]))  # as it was when it was trained
-        shield = cls(
-            quantifier,
-            build_space(document["observation_space"]),
-            build_space(document["action_space"]),
-            num_candidates=files.count(document["num_candidates"], "num_candidates"),
-            levels=document["levels"],
-            safe_action=document["safe_action"] if safe_action is None else safe_action,
-            verify_safe_action=document["verify_safe_action"],
-        )
-        shield.restore(arrays)
-        return shield
+        return build_shield(cls, document, arrays, quantifier, safe_action)
 
     def restore(self, arrays: files.Arrays) -> None:
         """Take back what a described shield had learned: its quantifier, and what became of the safe action."""
-        take_back(self.quantifier, _named(arrays, LEARNED))
-        if self.vouched is not None:
-            self.vouched.restore(_named(arrays, VOUCHED))
+        restore_shield(self, arrays)
 
     def describe(self) -> tuple[files.Document, files.Arrays]:
         """The shield as JSON, and what it learned as arrays."""
-        safe_action = None if self.vouched is None else self.vouched.action
-        given = None if safe_action is None else np.asarray(safe_action).tolist()
-        document = {
-            "quantifier": describe_quantifier(self.quantifier),
-            "observation_space": describe_space(self.observation_space),
-            "action_space": describe_space(self.action_space),
-            "num_candidates": self.num_candidates,
-            "levels": describe_levels(self.levels),
-            "safe_action": "function" if callable(safe_action) else given,
-            "verify_safe_action": self.vouched is None or self.vouched.verify,
-        }
-        outcomes = {} if self.vouched is None else self.vouched.state()
-        return document, {
-            **{f"{LEARNED}{name}": part for name, part in self.quantifier.state().items()},
-            **{f"{VOUCHED}{name}": part for name, part in outcomes.items()},
-        }
+        return describe_shield(self)
 
     def filter(
         self,
@@ -189,22 +144,23 @@ class Shield:
         *,
         last_safe: Any | None = None,
         preferences: Callable[[], Array] | None = None,
-        outlook: Outlook | None = None,
     ) -> Decision:
         """Whether `action` may be run in this state, and what to run instead.
 
-        The arguments are those of `filter_batch` for one state; `outlook` and `preferences` have one row.
+        The arguments are those of `filter_batch` for one state; `preferences` tell one row.
         """
         limit = np.asarray(threshold)
-        case = self._case(as_batch(observation), np.asarray(action)[None], limit[None], outlook)
-        intervened = stopped = False
-        if not case.safe[0]:
-            last = None if last_safe is None else np.asarray(last_safe)[None]
-            case, replaced, stops = self._replaced(case, preferences, last)
-            intervened, stopped = bool(replaced[0]), bool(stops[0])
-        bound = case.bounds[0] if limit.ndim else float(case.bounds[0, 0])
-        action = None if stopped else self._decode(case.proposals)[0]
-        return Decision(action, intervened, stopped, bool(case.vouched[0]), bound)
+        question = self.question(as_batch(observation), limit[None])
+        last = None if last_safe is None else np.asarray(last_safe)[None]
+        found = self.decide(question, np.asarray(action)[None], preferences=preferences, last_safe=last)
+        stopped, bounds = bool(found.stopped[0]), found.upper_bounds[0]
+        return Decision(
+            None if stopped else found.actions[0],
+            bool(found.intervened[0]),
+            stopped,
+            bool(found.vouched[0]),
+            bounds if limit.ndim else float(bounds[0]),
+        )
 
     def filter_batch(
         self,
@@ -214,7 +170,6 @@ class Shield:
         *,
         last_safe: NDArray[Any] | None = None,
         preferences: Callable[[], Array] | None = None,
-        outlook: Outlook | None = None,
     ) -> Decisions:
         """`filter` for n states at once: one call of the quantifier, and one more if a proposal is unsafe.
 
@@ -225,39 +180,98 @@ class Shield:
             last_safe: the last safe actions (n, ...), rows of NaN for none
             preferences: tells scores (n, number of actions) of discrete actions, and is asked only where a proposal
                 is unsafe: the best safe one replaces it. Without them it is the one with the smallest bound.
-            outlook: what `outlook` or `glance` said of these very states and thresholds; it is filled in where a
-                proposal is unsafe and not all candidates were asked about
         """
-        case = self._case(observations, actions, thresholds, outlook)
-        intervened = stopped = np.zeros(len(case.safe), dtype=bool)
-        if not case.safe.all():
-            case, intervened, stopped = self._replaced(case, preferences, last_safe)
-        bounds = case.bounds.reshape(np.shape(thresholds))
-        return Decisions(self._decode(case.proposals), intervened, stopped, case.vouched, bounds)
+        question = self.question(observations, thresholds)
+        found = self.decide(question, actions, preferences=preferences, last_safe=last_safe)
+        return found._replace(upper_bounds=found.upper_bounds.reshape(np.shape(thresholds)))
 
     def outlook(
         self, observations: Observations, thresholds: ArrayLike, last_safe: NDArray[Any] | None = None
     ) -> Outlook:
         """What n states offer under these thresholds, in one call of the quantifier or none."""
-        return self._outlook(observations, *self._question(observations, thresholds), last_safe)
+        question = self.question(observations, thresholds)
+        return self._whole(question, self._few(question, last_safe))
 
-    def glance(
-        self, observations: Observations, thresholds: ArrayLike, last_safe: NDArray[Any] | None = None
-    ) -> Outlook:
-        """An outlook that asks no more than it takes to know which states are viable.
+    def question(self, observations: Observations, thresholds: ArrayLike, states: Array | None = None) -> Question:
+        """A question about n observations with thresholds (n,) or (n, K); `states`, if they are encoded already.
+
+        Raises:
+            ValueError: where they are no observations, or there is not one threshold for each cost.
+        """
+        n, limits = batch_size(observations), np.asarray(thresholds, dtype=np.float64)
+        if limits.ndim not in (1, 2) or len(limits) != n:
+            raise ValueError(f"thresholds have shape {limits.shape}, expected ({n},) or, for K costs, ({n}, K).")
+        if np.isnan(limits).any():
+            raise ValueError(f"a threshold is NaN: {limits}; without one nothing can be certified.")
+        limits = limits.reshape(n, -1)
+        if limits.shape[1] != self.quantifier.num_costs:
+            raise ValueError(
+                f"{limits.shape[1]} thresholds for each state, but {type(self.quantifier).__name__} bounds "
+                f"{self.quantifier.num_costs} costs: give one threshold for each cost."
+            )
+        if states is None:
+            states = encode_observations(self.observation_space, observations)
+        return Question(observations, states, limits)
+
+    def decide(
+        self,
+        question: Question,
+        actions: NDArray[Any],
+        glance: Glance | None = None,
+        preferences: Callable[[], Array] | None = None,
+        last_safe: NDArray[Any] | None = None,
+    ) -> Decisions:
+        """`filter_batch` of a question; `glance` is what is known of it already. Bounds are (n, K)."""
+        proposals, limits = encode_actions(self.action_space, actions), question.limits
+        if len(proposals) != len(limits):
+            raise ValueError(f"{len(proposals)} actions for {len(limits)} states: give one for each.")
+        nowhere = np.zeros(len(limits), dtype=bool)
+        if isinstance(self.action_space, spaces.Discrete):
+            glance = glance or self.glance(question)
+            at = np.arange(len(limits)), proposals.argmax(axis=1)
+            bounds, safe, vouched = glance.few.upper_bounds[at], glance.few.safe[at], glance.few.promised == at[1]
+        else:
+            bounds = self._bounds(question.states, proposals[:, None], limits)[0][:, 0]
+            safe = (bounds <= limits).all(axis=1) & np.isfinite(proposals).all(axis=1)
+            vouched = nowhere
+        if safe.all():
+            return Decisions(self._decode(proposals), nowhere, nowhere, vouched, bounds)
+        unsafe = np.flatnonzero(~safe)
+        offers = self._offers(question, unsafe, glance or Glance(self._few(question, last_safe)))
+        viable = offers.viable
+        intervened, stopped = nowhere.copy(), nowhere.copy()
+        intervened[unsafe], stopped[unsafe] = viable, ~viable
+        if viable.any():
+            rows, offers = unsafe[viable], offers.rows(viable)
+            scores = None if preferences is None else np.asarray(preferences(), dtype=np.float64)[rows]
+            best = np.arange(len(rows)), self._best(offers, proposals[rows], scores)
+            vouched = vouched.copy()
+            proposals[rows], bounds[rows] = offers.candidates[best], offers.upper_bounds[best]
+            vouched[rows] = offers.promised == best[1]
+        return Decisions(self._decode(proposals), intervened, stopped, vouched, bounds)
+
+    def glance(self, question: Question, last_safe: NDArray[Any] | None = None) -> Glance:
+        """Ask no more than it takes to know which states are viable.
 
         The action that the user vouches for needs no question; then come the centre of the box and the last safe
         action; all candidates only where none of these is safe. Discrete actions are few, and all are asked about.
         """
+        few = self._few(question, last_safe)
         if isinstance(self.action_space, spaces.Discrete):
-            return self.outlook(observations, thresholds)
-        states, limits = self._question(observations, thresholds)
-        offers = self._before_asking(observations, states, limits, last_safe)
-        open_rows = ~offers.viable
-        if open_rows.any():
-            self._learn(offers, states, limits, open_rows, np.array([0, len(self._fixed)]))
-            self._complete(offers, states, limits, ~offers.viable)
-        return offers
+            return Glance.of_all(self._whole(question, few))
+        glance = Glance(few)
+        known = few.viable
+        some: Any = np.flatnonzero(~known) if known.any() else slice(None)  # a slice copies nothing
+        if not known.all():
+            limits = question.limits[some]
+            bounds, widths = self._bounds(question.states[some], few.candidates[some, :2], limits)
+            few.upper_bounds[some, :2], few.widths[some, :2] = bounds, widths.max(axis=2)
+            few.safe[some, :2] |= (bounds <= limits[:, None]).all(axis=2)
+            known = few.viable
+        if not known.all():
+            lost = np.flatnonzero(~known)
+            glance.fill(lost, self._whole(question.rows(lost), few.rows(lost)))
+        return glance
 
     def check_levels(self, costs: Array) -> None:
         """Raise `ValueError` where an observed cost (n,) or (n, K), scaled, is none of its levels."""
@@ -281,97 +295,58 @@ class Shield:
 
     def certified(self, observation: Any, actions: NDArray[Any], threshold: float | ArrayLike) -> Flags:
         """Which of these actions (m, ...) are safe in one state, in one call of the quantifier or none."""
-        state, limits = self._question(as_batch(observation), np.asarray(threshold)[None])
+        question = self.question(as_batch(observation), np.asarray(threshold)[None])
         candidates = encode_actions(self.action_space, actions)
-        bounds, _ = self._bounds(state, candidates[None], limits)
-        return np.asarray((bounds[0] <= limits).all(axis=1) & np.isfinite(candidates).all(axis=1))
+        bounds, _ = self._bounds(question.states, candidates[None], question.limits)
+        return np.asarray((bounds[0] <= question.limits).all(axis=1) & np.isfinite(candidates).all(axis=1))
 
-    def _case(
-        self, observations: Observations, actions: NDArray[Any], thresholds: ArrayLike, outlook: Outlook | None = None
-    ) -> _Case:
-        """Ask about the proposals, or about all actions where these are few."""
-        states, limits = self._question(observations, thresholds)
-        proposals = encode_actions(self.action_space, actions)
-        if len(proposals) != len(limits):
-            raise ValueError(f"{len(proposals)} actions for {len(limits)} states: give one for each.")
-        if isinstance(self.action_space, spaces.Discrete):
-            outlook = outlook or self._outlook(observations, states, limits)
-            rows, chosen = np.arange(len(limits)), proposals.argmax(axis=1)
-            bounds, safe = outlook.upper_bounds[rows, chosen], outlook.safe[rows, chosen]
-            vouched = outlook.promised == chosen
-        else:
-            bounds = self._bounds(states, proposals[:, None], limits)[0][:, 0]
-            safe = (bounds <= limits).all(axis=1) & np.isfinite(proposals).all(axis=1)
-            vouched = np.zeros(len(limits), dtype=bool)
-        return _Case(observations, states, limits, proposals, bounds, safe, vouched, outlook)
+    def _few(self, question: Question, last_safe: NDArray[Any] | None) -> Outlook:
+        """The first candidates, not asked about yet: the centre, the last safe action, and what the user vouches for.
 
-    def _replaced(
-        self, case: _Case, preferences: Callable[[], Array] | None, last_safe: NDArray[Any] | None
-    ) -> tuple[_Case, Flags, Flags]:
-        """The case with the best safe actions in place of unsafe proposals, where that was done, and where none is."""
-        outlook, unsafe = case.outlook, ~case.safe
-        if outlook is None:
-            outlook = self._outlook(case.observations, case.states, case.limits, last_safe)
-        else:
-            self._complete(outlook, case.states, case.limits, unsafe)
-        viable = outlook.viable
-        intervened = unsafe & viable
-        if intervened.any():
-            ranking = np.nan_to_num(self._ranking(outlook, case.proposals, preferences), nan=np.finfo(np.float64).max)
-            ranking = np.where(outlook.safe, ranking, np.inf)  # which no safe action has
-            rows, best = np.flatnonzero(intervened), ranking.argmin(axis=1)[intervened]
-            case = case._replace(
-                proposals=case.proposals.copy(), bounds=case.bounds.copy(), vouched=case.vouched.copy()
-            )
-            case.proposals[rows], case.bounds[rows] = outlook.candidates[rows, best], outlook.upper_bounds[rows, best]
-            case.vouched[rows] = outlook.promised[rows] == best
-        return case, intervened, unsafe & ~viable
-
-    def _outlook(
-        self, observations: Observations, states: Array, limits: Array, last_safe: NDArray[Any] | None = None
-    ) -> Outlook:
-        offers = self._before_asking(observations, states, limits, last_safe)
-        self._complete(offers, states, limits, ~offers.whole)
-        return offers
-
-    def _before_asking(
-        self, observations: Observations, states: Array, limits: Array, last_safe: NDArray[Any] | None
-    ) -> Outlook:
-        n, num_costs = limits.shape
-        vouched = None if self.vouched is None else self.vouched.actions(observations, states)
+        Discrete actions are all of them first.
+        """
+        n, num_costs = question.limits.shape
+        vouched = None if self.vouched is None else self.vouched.actions(question.observations, question.states)
         if isinstance(self.action_space, spaces.Discrete):
             return unasked(np.repeat(self._fixed[None], n, axis=0), num_costs, vouched)
         last = np.nan if last_safe is None else encode_actions(self.action_space, last_safe)
         extra = [last] if vouched is None else [last, vouched]
-        return unasked(with_extra(self._fixed, n, extra), num_costs, vouched)
+        return unasked(with_extra(self._fixed[:1], n, extra), num_costs, vouched)
 
-    def _complete(self, offers: Outlook, states: Array, limits: Array, rows: Flags) -> None:
-        """Ask about all candidates of these states, where that was not done before."""
-        rows = rows & ~offers.whole
-        if rows.any():
-            self._learn(offers, states, limits, rows)
-            offers.whole[rows] = True
-
-    def _learn(self, offers: Outlook, states: Array, limits: Array, rows: Flags, columns: Any = None) -> None:
-        """Ask some states about some candidates or all; what is already known to be safe stays so, with its bound."""
-        some: Any = slice(None) if rows.all() else np.flatnonzero(rows)  # a slice copies nothing
-        at = (some, slice(None)) if columns is None else np.ix_(np.flatnonzero(rows), columns)
-        bounds, widths = self._bounds(states[some], offers.candidates[at], limits[some])
-        known = offers.safe[at]
-        offers.upper_bounds[at] = np.where(known[..., None], offers.upper_bounds[at], bounds)
-        offers.safe[at] = known | (bounds <= limits[some, None]).all(axis=2)
-        offers.widths[at] = widths.max(axis=2)
-
-    def _ranking(self, outlook: Outlook, proposals: Array, preferences: Callable[[], Array] | None) -> Array:
-        """How good a replacement each candidate (n, m) is: less is better."""
-        if preferences is not None:
-            return -np.asarray(preferences(), dtype=np.float64)
-        largest_bound = outlook.upper_bounds.max(axis=2)
+    def _whole(self, question: Question, few: Outlook) -> Outlook:
+        """Ask about all candidates of all these states; what is already known to be safe stays so, with its bound."""
         if isinstance(self.action_space, spaces.Discrete):
-            return largest_bound
-        span = np.maximum(self.action_space.high - self.action_space.low, np.finfo(np.float32).tiny).ravel()
-        distance = np.linalg.norm((outlook.candidates - proposals[:, None]) / span, axis=2)
-        return np.where(np.isnan(distance), largest_bound, distance)
+            candidates, places, promised = few.candidates, np.arange(len(self._fixed)), few.promised
+        else:
+            rest = few.candidates[:, 1:]
+            candidates = with_extra(self._fixed, len(rest), list(rest.swapaxes(0, 1)))
+            places = np.append(0, np.arange(len(self._fixed), candidates.shape[1]))
+            promised = np.where(few.promised < 0, -1, places[few.promised])
+        bounds, widths = self._bounds(question.states, candidates, question.limits)
+        safe: Flags = np.all(bounds <= question.limits[:, None], axis=2)
+        bounds[:, places] = np.where(few.safe[..., None], few.upper_bounds, bounds[:, places])
+        safe[:, places] |= few.safe
+        return Outlook(candidates, safe, bounds, widths.max(axis=2), promised)
+
+    def _offers(self, question: Question, rows: NDArray[np.int64], glance: Glance) -> Outlook:
+        """What these states offer in all; those that were not asked about all of it are asked now."""
+        new = rows[~glance.asked[rows]]
+        if len(new):
+            glance.fill(new, self._whole(question.rows(new), glance.few.rows(new)))
+        assert glance.whole is not None, "at least one state was asked about"
+        return glance.whole.rows(rows)
+
+    def _best(self, offers: Outlook, proposals: Array, scores: Array | None) -> NDArray[np.int64]:
+        """Which candidate (n,) replaces each proposal: the best one, the nearest, or that with the smallest bound."""
+        ranking = offers.upper_bounds.max(axis=2)
+        if scores is not None:
+            ranking = -scores
+        elif isinstance(self.action_space, spaces.Box):
+            span = np.maximum(self.action_space.high - self.action_space.low, np.finfo(np.float32).tiny).ravel()
+            distance = np.linalg.norm((offers.candidates - proposals[:, None]) / span, axis=2)
+            ranking = np.where(np.isnan(distance), ranking, distance)
+        ranking = np.nan_to_num(ranking, nan=np.finfo(np.float64).max)
+        return np.where(offers.safe, ranking, np.inf).argmin(axis=1)  # which no safe action has
 
     def _bounds(self, states: Array, candidates: Array, limits: Array) -> tuple[Array, Array]:
         """Upper bounds and widths (n, m, K) of the candidates' costs (n, m, da).
@@ -401,27 +376,7 @@ class Shield:
         level = logging.WARNING if self.failures == 1 else logging.DEBUG
         log.log(level, "%s certified nothing: %s", type(self.quantifier).__name__, reason)
 
-    def _question(self, observations: Observations, thresholds: ArrayLike) -> tuple[Array, Array]:
-        """The states (n, ds) and thresholds (n, K) as numbers; raises `ValueError` where they are not."""
-        n, limits = batch_size(observations), np.asarray(thresholds, dtype=np.float64)
-        if limits.ndim not in (1, 2) or len(limits) != n:
-            raise ValueError(f"thresholds have shape {limits.shape}, expected ({n},) or, for K costs, ({n}, K).")
-        if np.isnan(limits).any():
-            raise ValueError(f"a threshold is NaN: {limits}; without one nothing can be certified.")
-        limits = limits.reshape(n, -1)
-        if limits.shape[1] != self.quantifier.num_costs:
-            raise ValueError(
-                f"{limits.shape[1]} thresholds for each state, but {type(self.quantifier).__name__} bounds "
-                f"{self.quantifier.num_costs} costs: give one threshold for each cost."
-            )
-        return encode_observations(self.observation_space, observations), limits
-
     def _decode(self, encoded: Array) -> NDArray[Any]:
         if isinstance(self.action_space, spaces.Discrete):
             return encoded.argmax(axis=1) + self.action_space.start
         return encoded.reshape(len(encoded), *self.action_space.shape).astype(self.action_space.dtype)
-
-
-def _named(arrays: files.Arrays, prefix: str) -> files.Arrays:
-    """The arrays whose names begin so, without that beginning."""
-    return {name[len(prefix) :]: part for name, part in arrays.items() if name.startswith(prefix)}

@@ -10,7 +10,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from safexp.core.arrays import Array
-from safexp.envs.vector import as_vec_env, info_column
+from safexp.envs.infos import Infos
+from safexp.envs.vector import as_vec_env
 from safexp.shield.logs import Log
 from safexp.tasks.escape import WayOut
 from safexp.tasks.knowledge import Knowledge
@@ -117,7 +118,7 @@ def logged(envs: VectorEnv[Any, Any, Any], act: Callable[[], Array], steps: int,
     for _ in range(steps):
         actions = np.clip(act(), space.low, space.high).astype(space.dtype)
         following, rewards, dones, infos = venv.step(actions)
-        costs, margins = (info_column(venv, infos, key) for key in ("cost", "margin"))
+        costs, margins = (Infos.of(infos).column(key) for key in ("cost", "margin"))
         rows.append((observations, actions, costs, margins, numbers.copy()))
         returns += rewards
         finished += returns[dones].tolist()

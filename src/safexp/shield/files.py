@@ -1,0 +1,88 @@
+"""Shields as JSON and arrays, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from safexp.core import files
+from safexp.core.spaces import build_space, describe_space
+from safexp.quantifiers.base import Quantifier
+from safexp.quantifiers.files import build_quantifier, describe_quantifier
+from safexp.quantifiers.foreign import take_back
+from safexp.quantifiers.per_cost import Each
+from safexp.shield.bounds import describe_levels
+from safexp.shield.candidates import SafeAction
+
+if TYPE_CHECKING:
+    from safexp.shield.shield import Shield
+
+Kind = TypeVar("Kind", bound="Shield")
+
+LEARNED = "quantifier."
+"""What the names of a quantifier's arrays begin with in a file."""
+VOUCHED = "vouched."
+"""What the names of the safe action's outcomes begin with in a file."""
+
+
+def describe_shield(shield: Shield) -> tuple[files.Document, files.Arrays]:
+    """A shield as JSON, and what it learned as arrays."""
+    safe_action = None if shield.vouched is None else shield.vouched.action
+    given = None if safe_action is None else np.asarray(safe_action).tolist()
+    document = {
+        "quantifier": describe_quantifier(shield.quantifier),
+        "observation_space": describe_space(shield.observation_space),
+        "action_space": describe_space(shield.action_space),
+        "num_candidates": shield.num_candidates,
+        "levels": describe_levels(shield.levels),
+        "safe_action": "function" if callable(safe_action) else given,
+        "verify_safe_action": shield.vouched is None or shield.vouched.verify,
+    }
+    outcomes = {} if shield.vouched is None else shield.vouched.state()
+    return document, {
+        **{f"{LEARNED}{name}": part for name, part in shield.quantifier.state().items()},
+        **{f"{VOUCHED}{name}": part for name, part in outcomes.items()},
+    }
+
+
+def build_shield(
+    kind: type[Kind],
+    document: files.Document,
+    arrays: files.Arrays,
+    quantifier: Quantifier | None,
+    safe_action: SafeAction | None,
+) -> Kind:
+    """The shield that `describe_shield` described; functions, which a file cannot hold, must be given again."""
+    if safe_action is None and document["safe_action"] == "function":
+        raise files.CheckpointError(
+            "the file's shield has a function for its safe action, which a file cannot hold: load it with "
+            "safe_action=<the same function>."
+        )
+    if quantifier is None:
+        quantifier = build_quantifier(document["quantifier"])
+    elif document["quantifier"]["name"] == "Each" and not isinstance(quantifier, Each):
+        quantifier = Each.of(quantifier, len(document["quantifier"]["parts"]))  # as it was when it was trained
+    shield = kind(
+        quantifier,
+        build_space(document["observation_space"]),
+        build_space(document["action_space"]),
+        num_candidates=files.count(document["num_candidates"], "num_candidates"),
+        levels=document["levels"],
+        safe_action=document["safe_action"] if safe_action is None else safe_action,
+        verify_safe_action=document["verify_safe_action"],
+    )
+    restore_shield(shield, arrays)
+    return shield
+
+
+def restore_shield(shield: Shield, arrays: files.Arrays) -> None:
+    """Take back what a described shield had learned: its quantifier, and what became of the safe action."""
+    take_back(shield.quantifier, _named(arrays, LEARNED))
+    if shield.vouched is not None:
+        shield.vouched.restore(_named(arrays, VOUCHED))
+
+
+def _named(arrays: files.Arrays, prefix: str) -> files.Arrays:
+    """The arrays whose names begin so, without that beginning."""
+    return {name[len(prefix) :]: part for name, part in arrays.items() if name.startswith(prefix)}
