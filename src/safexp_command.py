@@ -17,8 +17,14 @@ def main() -> int:
         signal.signal(signal.SIGINT, _leave)
     # Matrices here are small: a second thread takes a core, and time from other runs, and makes nothing faster.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    from safexp.cli import main as run
+    from safexp.core.extras import MissingExtraError, needed_for
 
+    try:
+        with needed_for("the command safexp"):
+            from safexp.cli import main as run
+    except MissingExtraError as error:
+        print(f"safexp: {error}", file=sys.stderr)
+        return 2
     signal.signal(signal.SIGINT, before)
     return run()
 

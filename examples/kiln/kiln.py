@@ -13,8 +13,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from safexp import Log
-from safexp.tasks.knowledge import Knowledge
+from safexp import Knowledge, Log
 
 MINUTES = 60
 TARGET = 1000.0

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 import safexp
-from safexp.quantifiers.base import Transitions
 
 
 class Slopes(safexp.Quantifier):
@@ -41,7 +40,7 @@ class Slopes(safexp.Quantifier):
         lower = np.max(self._costs - room, axis=2, initial=0.0)
         return (upper + lower) / 2, np.maximum(upper - lower, 0.0) / 2
 
-    def update(self, data: Transitions) -> None:
+    def update(self, data: safexp.Transitions) -> None:
         inputs = np.concatenate([data.states, data.actions], axis=1)
         self._inputs = np.concatenate([self._inputs, inputs])[-self.capacity :]
         self._costs = np.concatenate([self._costs, data.costs])[-self.capacity :]

@@ -1,8 +1,12 @@
-"""Train reinforcement-learning policies without breaking a safety constraint while they learn."""
+"""Train reinforcement-learning policies without breaking a safety constraint while they learn.
 
+The names in `__all__` are the public surface; everything else is internal and may change.
+"""
+
+from pkgutil import resolve_name
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from safexp import tasks
 from safexp.backups.penalty import Penalty
 from safexp.backups.stops import Fallback, Reset, Stop
 from safexp.constraints import (
@@ -15,8 +19,14 @@ from safexp.constraints import (
     Schedule,
     StateVisits,
 )
+from safexp.core.costs import SignalError
+from safexp.core.extras import MissingExtraError, needed_for
+from safexp.core.files import CheckpointError
+from safexp.envs.six_values import adapt
 from safexp.quantifiers import (
     GLM,
+    IDENTITY,
+    LOGISTIC,
     Calibrated,
     DeepGP,
     Each,
@@ -24,75 +34,160 @@ from safexp.quantifiers import (
     FeatureRegression,
     FromMargin,
     Known,
+    Link,
     Projected,
     Quantifier,
     SparseGP,
+    Transitions,
     Unknown,
 )
+from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.logs import Log, read_log
-from safexp.shield.policy import ShieldedPolicy
+from safexp.shield.policy import Answer, ShieldedPolicy
 from safexp.shield.shield import Shield
+from safexp.tasks import register
+from safexp.tasks.knowledge import Knowledge
+from safexp.tasks.moving import gate
+from safexp.tasks.scene import Floor, Scene, Shape
 
 if TYPE_CHECKING:
     from safexp.backups.learned_reset import LearnedReset
-    from safexp.learners.cpo import CPO
-    from safexp.learners.lagrangian import TRPOLagrangian
-    from safexp.learners.trpo import TRPO
+    from safexp.envs.early_termination import EarlyTermination
+    from safexp.envs.guard import Guard, NothingSafeError
+    from safexp.envs.recording import Recorded, Recording
+    from safexp.envs.saute import Saute
+    from safexp.envs.vector import as_vec_env
+    from safexp.learners import CPO, TRPO, TRPOLagrangian
+    from safexp.mase.baseline import Baseline
     from safexp.mase.mase import MASE
-
-tasks.register()
+    from safexp.mase.onnx import export_onnx
+    from safexp.report.video import picture_of
+    from safexp.runs.config import RunConfig
+    from safexp.runs.folder import RunFailedError, RunFolderError
+    from safexp.runs.play import Player
+    from safexp.runs.run import run
+    from safexp.runs.sweep import sweep
+    from safexp.tasks import safety_gymnasium
+    from safexp.tasks.navigation import Layout, NavigationVectorEnv
+    from safexp.tasks.navigation.suite import LAYOUTS
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "CPO",
     "GLM",
+    "IDENTITY",
+    "LAYOUTS",
+    "LOGISTIC",
     "MASE",
     "TRPO",
     "AllOf",
+    "Answer",
+    "Baseline",
     "Budget",
     "Calibrated",
+    "CheckpointError",
     "Constraint",
+    "Decision",
+    "Decisions",
     "DeepGP",
     "Each",
+    "EarlyTermination",
     "ExactGP",
     "Fallback",
     "FeatureRegression",
+    "Floor",
     "FromMargin",
+    "Guard",
     "Instantaneous",
     "JointChance",
+    "Knowledge",
     "Known",
+    "Layout",
     "LearnedReset",
+    "Link",
     "Log",
     "Margin",
+    "MissingExtraError",
+    "NavigationVectorEnv",
+    "NothingSafeError",
     "Penalty",
+    "Player",
     "Projected",
     "Quantifier",
+    "Recorded",
+    "Recording",
     "Reset",
+    "RunConfig",
+    "RunFailedError",
+    "RunFolderError",
+    "Saute",
+    "Scene",
     "Schedule",
+    "Shape",
     "Shield",
     "ShieldedPolicy",
+    "SignalError",
     "SparseGP",
     "StateVisits",
     "Stop",
     "TRPOLagrangian",
+    "Transitions",
     "Unknown",
+    "adapt",
+    "as_vec_env",
+    "export_onnx",
+    "gate",
+    "picture_of",
     "read_log",
+    "run",
+    "safety_gymnasium",
+    "sweep",
 ]
+
+_LATER = MappingProxyType(
+    {
+        path.replace(":", ".").rpartition(".")[2]: path
+        for path in (
+            "safexp.backups.learned_reset:LearnedReset",
+            "safexp.envs.early_termination:EarlyTermination",
+            "safexp.envs.guard:Guard",
+            "safexp.envs.guard:NothingSafeError",
+            "safexp.envs.recording:Recorded",
+            "safexp.envs.recording:Recording",
+            "safexp.envs.saute:Saute",
+            "safexp.envs.vector:as_vec_env",
+            "safexp.learners:CPO",
+            "safexp.learners:TRPO",
+            "safexp.learners:TRPOLagrangian",
+            "safexp.mase.baseline:Baseline",
+            "safexp.mase.mase:MASE",
+            "safexp.mase.onnx:export_onnx",
+            "safexp.report.video:picture_of",
+            "safexp.runs.config:RunConfig",
+            "safexp.runs.folder:RunFailedError",
+            "safexp.runs.folder:RunFolderError",
+            "safexp.runs.play:Player",
+            "safexp.runs.run:run",
+            "safexp.runs.sweep:sweep",
+            "safexp.tasks.safety_gymnasium",
+            "safexp.tasks.navigation:Layout",
+            "safexp.tasks.navigation:NavigationVectorEnv",
+            "safexp.tasks.navigation.suite:LAYOUTS",
+        )
+    }
+)
+"""Public names that need an extra, and where they are: imported when they are asked for."""
+
+register()
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs torch only when it is asked for: a deployed shield does not."""
-    if name == "MASE":
-        from safexp.mase.mase import MASE
+    if name not in _LATER:
+        raise AttributeError(f"module 'safexp' has no attribute {name!r}")
+    with needed_for(f"safexp.{name}"):
+        return resolve_name(_LATER[name])
 
-        return MASE
-    if name == "LearnedReset":
-        from safexp.backups.learned_reset import LearnedReset
 
-        return LearnedReset
-    if name in ("CPO", "TRPO", "TRPOLagrangian"):
-        from safexp import learners
-
-        return getattr(learners, name)
-    raise AttributeError(f"module 'safexp' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return __all__

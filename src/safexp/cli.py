@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from safexp.core.extras import MissingExtraError, needed_for
 from safexp.runs.config import Options, RunConfig
 from safexp.runs.folder import Run, RunFailedError, RunFolderError, folders_of, read
 from safexp.runs.interrupts import ending_on_sigterm, exit_code
@@ -202,7 +203,9 @@ def bench(
     try:
         rows = import_module(f"safexp.bench.{what}").measure(**given)
     except ModuleNotFoundError as error:
-        raise ValueError(f"this measurement needs {error.name}: pip install {error.name}.") from error
+        if error.name != "gpytorch":  # the reference of some measurements, which no extra brings
+            raise
+        raise ValueError("this measurement needs gpytorch: pip install gpytorch.") from error
     print_rows(rows, json)
     return 0
 
@@ -367,9 +370,10 @@ def run_command(words: list[str]) -> int:
         if words[:1] == ["reproduce"] and len(words) > 1:
             look_here()
             program, words, commands = "safexp reproduce", words[1:], reproductions()
-        code = tyro.extras.subcommand_cli_from_dict(
-            commands, prog=program, description="Learn without breaking the constraint.", args=words
-        )
+        with needed_for(f"`{' '.join([program, *words[:1]])}`"):
+            code = tyro.extras.subcommand_cli_from_dict(
+                commands, prog=program, description="Learn without breaking the constraint.", args=words
+            )
         sys.stdout.flush()
         return code
     except KeyboardInterrupt as reason:
@@ -378,6 +382,6 @@ def run_command(words: list[str]) -> int:
     except BrokenPipeError:  # whoever read has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at its end
         return 128 + signal.SIGPIPE
-    except (ValueError, OSError, RunFailedError) as error:
+    except (ValueError, OSError, RunFailedError, MissingExtraError) as error:
         print(f"safexp: {error}", file=sys.stderr)
         return 2

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from safexp.tasks import adapt
+from safexp import adapt
 
 
 class Corridor:

@@ -130,7 +130,7 @@ def test_time_outs_bootstrap_in_both_critics_and_ends_do_not(truncates):
 def test_saute_and_mase_do_not_overspend_after_training():
     limit = 2.5  # two choices may be paid; a third would break the budget
     for agent in (
-        Baseline(Saute(as_vec_env(Choices()), Budget(limit)), TRPO, FAST, seed=0),
+        Baseline(Saute(as_vec_env(Choices()), Budget(limit)), TRPO, learner_options=FAST, seed=0),
         MASE(Choices(), Budget(limit), Unknown(), TRPO, learner_options=FAST, seed=0),
     ):
         late = agent.learn(14_000).episodes[-400:]
@@ -140,7 +140,9 @@ def test_saute_and_mase_do_not_overspend_after_training():
 
 
 def test_under_early_termination_no_reward_is_worth_an_end():
-    agent = Baseline(EarlyTermination(as_vec_env(Choices()), Budget(2.5), penalty=2.0), TRPO, FAST, seed=0)
+    agent = Baseline(
+        EarlyTermination(as_vec_env(Choices()), Budget(2.5), penalty=2.0), TRPO, learner_options=FAST, seed=0
+    )
     agent.learn(14_000)
     assert np.mean([episode.violated for episode in agent.episodes[:100]]) > 0.2
     assert np.mean([episode.violated for episode in agent.episodes[-400:]]) < 0.02

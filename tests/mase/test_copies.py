@@ -47,7 +47,7 @@ def goal():
 
 def bare():
     envs = Recorded(as_vec_env(gym.make_vec("safexp/PlanarRobot-v0", num_envs=4)), safexp.Budget(1.5))
-    return Baseline(envs, PPO, ROLLOUT, seed=0)
+    return Baseline(envs, PPO, learner_options=ROLLOUT, seed=0)
 
 
 AGENTS = {

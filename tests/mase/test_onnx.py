@@ -73,5 +73,5 @@ def test_what_cannot_be_exported_is_named(tmp_path, monkeypatch):
         export_onnx(agent_of(RecurrentPPO, {"policy": "MlpLstmPolicy"}), tmp_path / "policy.onnx")
     assert not (tmp_path / "policy.onnx").exists()
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ValueError, match=r"exporting needs onnx: pip install 'safexp\[onnx\]'"):
+    with pytest.raises(ImportError, match=r"exporting a policy needs onnx: pip install 'safexp\[onnx\]'"):
         export_onnx(agent_of(PPO, QUICK), tmp_path / "policy.onnx")

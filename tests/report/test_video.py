@@ -114,5 +114,5 @@ def test_what_cannot_be_written_is_said_first(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(ValueError, match=r"a.avi must end in \.mp4 or \.gif"):
         writer_for(Path("a.avi"))
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    with pytest.raises(ValueError, match=r"pip install 'safexp\[video\]', or write a \.gif"):
+    with pytest.raises(ImportError, match=r"needs imageio_ffmpeg: pip install 'safexp\[video\]', or write a \.gif"):
         writer_for(Path("a.mp4"))

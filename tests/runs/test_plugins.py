@@ -55,7 +55,7 @@ class Mine(TRPO):
 
 def alone(config, envs, constraint, learner, options):
     assert config.method_options == {"colour": "blue"}
-    return Baseline(Recorded(as_vec_env(envs), constraint), learner, options, config.seed)
+    return Baseline(Recorded(as_vec_env(envs), constraint), learner, learner_options=options, seed=config.seed)
 
 def confused(config, envs, constraint, learner, options):
     return learner

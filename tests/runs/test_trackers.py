@@ -122,7 +122,7 @@ def test_every_run_of_a_sweep_is_tracked(tmp_path: Path) -> None:
 def test_the_command_sweep_gives_every_run_its_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace())
-    monkeypatch.setattr("safexp.report.watch.sweep", lambda *_: given.append(_[-1]) or [])
+    monkeypatch.setattr("safexp.report.watch.sweep", lambda *_, track, **__: given.append(track) or [])
     words = ["sweep", "--seeds", "1", "--track", "wandb", "--track-options", '{"group": "b"}', "--out", str(tmp_path)]
     assert main(words) == 0
     assert given == [Service("wandb", {"group": "b"})]

@@ -84,7 +84,7 @@ def test_parquet_gives_the_same_log(tmp_path):
 
 def test_without_pyarrow_the_remedy_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match=r"needs pyarrow: pip install 'safexp\[parquet\]', or save the log as .csv"):
+    with pytest.raises(ImportError, match=r"needs pyarrow: pip install 'safexp\[parquet\]', or save the log as .csv"):
         read_log(written(tmp_path, "log.parquet", ""))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from safexp.tasks import gate
+from safexp import gate
 from safexp.tasks.navigation import NavigationVectorEnv
 from safexp.tasks.navigation.layouts import MOVING
 from safexp.tasks.navigation.lidar import lidar

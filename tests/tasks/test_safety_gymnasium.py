@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from safexp.tasks import adapt, safety_gymnasium
+from safexp import adapt, safety_gymnasium
 
 
 def test_every_task_is_there_for_both_robots() -> None:

@@ -27,7 +27,7 @@ class EarlyTermination(Recording):
     """
 
     def __init__(
-        self, venv: VecEnv, constraint: Constraint, show_threshold: bool | None = None, penalty: float = 0.0
+        self, venv: VecEnv, constraint: Constraint, *, show_threshold: bool | None = None, penalty: float = 0.0
     ) -> None:
         if not (np.isfinite(penalty) and penalty >= 0):
             raise ValueError(f"EarlyTermination(penalty={penalty}) must be finite and at least 0; it is subtracted.")

@@ -36,6 +36,7 @@ class Saute(Recording):
         self,
         venv: VecEnv,
         constraint: Budget,
+        *,
         discount: float | None = None,
         horizon: int | None = None,
         unsafe_reward: float = -1.0,

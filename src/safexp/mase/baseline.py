@@ -42,6 +42,7 @@ class Baseline:
         self,
         envs: Recording,
         learner: type[BaseAlgorithm],
+        *,
         learner_options: dict[str, Any] | None = None,
         seed: int | None = None,
         epoch_steps: int = 1000,

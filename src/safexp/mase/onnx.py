@@ -10,6 +10,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 from torch import nn
 
+from safexp.core.extras import needed_for
 from safexp.core.files import write_bytes
 from safexp.mase.mase import MASE
 
@@ -30,12 +31,11 @@ def export_onnx(agent: MASE, path: str | Path) -> None:
     actions int64.
 
     Raises:
-        ValueError: where `onnx` is missing, or the policy is not a chain of layers on a vector.
+        MissingExtraError: where `onnx` is missing.
+        ValueError: where the policy is not a chain of layers on a vector.
     """
-    try:
+    with needed_for("exporting a policy"):
         from onnx import checker, helper
-    except ModuleNotFoundError as error:
-        raise ValueError("exporting needs onnx: pip install 'safexp[onnx]'.") from error
     graph = _Graph(helper)
     raw = agent.shield.observation_space
     if not (isinstance(agent.guard.observation_space, spaces.Box) and isinstance(raw, spaces.Box)):

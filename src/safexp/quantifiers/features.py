@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
+from safexp.core.extras import needed_for
 from safexp.quantifiers.base import Quantifier, Transitions
 from safexp.quantifiers.data_set import DataSet, check_transitions
 from safexp.quantifiers.linear_head import Head
@@ -164,7 +165,8 @@ class FeatureRegression(Quantifier):
         self._split = int(state["split"][0]) if self._layers else 0
 
     def _learn(self) -> tuple[list[Array], Head]:
-        from safexp.quantifiers.feature_training import train  # here, because a deployed shield needs no torch
+        with needed_for("training FeatureRegression(features='learned')"):
+            from safexp.quantifiers.feature_training import train
 
         rows = self._data.rows
         assert rows is not None, "trained after data was added"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from safexp.constraints import Constraint
+from safexp.core.extras import needed_for
 from safexp.report.gauge import Gauge, gauge
 from safexp.runs.play import Choices, Moment
 from safexp.tasks.drawing import ALARM, BODY, FLOOR, GRID, NOSE, TARGET_EDGE, draw
@@ -80,12 +81,8 @@ def writer_for(path: Path) -> Callable[[Iterable[Picture], int], None]:
         case ".gif":
             return lambda pictures, fps: _write_gif(path, pictures, fps)
         case ".mp4":
-            try:
+            with needed_for(f"writing {path}", instead=", or write a .gif"):
                 import imageio_ffmpeg
-            except ModuleNotFoundError as error:
-                raise ValueError(
-                    f"{path}: an MP4 needs imageio-ffmpeg: pip install 'safexp[video]', or write a .gif."
-                ) from error
             return lambda pictures, fps: _write_mp4(path, pictures, fps, imageio_ffmpeg)
     raise ValueError(f"{path} must end in .mp4 or .gif.")
 

@@ -30,7 +30,7 @@ def watched_sweep(
 ) -> list[Outcome]:
     """Run all of these, and show how they go on."""
     with Watch(configs) as watch:
-        return sweep(configs, workers, ray, watch.tell, track)
+        return sweep(configs, workers, ray=ray, tell=watch.tell, track=track)
 
 
 class Watch:

@@ -87,7 +87,7 @@ def build(config: RunConfig, to_use: bool = False) -> Agent:
     try:
         if config.method != "mase":
             recorded, options = make_recorded(config, as_vec_env(envs), constraint, options)
-            return Baseline(recorded, learner, options, config.seed)
+            return Baseline(recorded, learner, learner_options=options, seed=config.seed)
         knowledge = knowledge_of(envs)
         return MASE(
             envs,
@@ -121,7 +121,7 @@ def make_own_agent(
         lack = f"without {', '.join(missing)}" if missing else f"on environments of kind {type(agent.envs).__name__}"
         raise ValueError(
             f"method={config.method!r} returned a {type(agent).__name__} {lack}; expected an agent such as MASE(envs, "
-            "...) or Baseline(Recorded(as_vec_env(envs), constraint), learner, options, config.seed)."
+            "...) or Baseline(Recorded(as_vec_env(envs), constraint), learner, learner_options=options, seed=...)."
         )
     return agent
 
@@ -157,7 +157,7 @@ def make_envs(task: str, num_envs: int, options: Mapping[str, Any] = MappingProx
         return gym.make_vec(task, num_envs=num_envs, **options)
     except TypeError as error:
         raise ValueError(f"task {task!r} does not take task_options={dict(options)}: {error}") from error
-    except (gym.error.Error, ModuleNotFoundError) as error:
+    except (gym.error.Error, ImportError) as error:
         raise ValueError(f"cannot make task {task!r}: {error}") from error
 
 

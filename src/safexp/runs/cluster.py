@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from safexp.core.extras import needed_for
 from safexp.core.files import write_bytes
 from safexp.runs import folder as run_folder
 from safexp.runs.config import RunConfig
@@ -34,12 +35,11 @@ def on_cluster(do: Do, configs: Sequence[RunConfig], workers: int, address: str)
     """Outcomes as they come, and None now and then.
 
     Raises:
-        ValueError: where Ray is not installed, or the cluster cannot be reached.
+        MissingExtraError: where Ray is not installed.
+        ValueError: where the cluster cannot be reached.
     """
-    try:
+    with needed_for("--ray"):
         import ray
-    except ModuleNotFoundError as error:
-        raise ValueError("--ray needs Ray: pip install 'safexp[ray]'.") from error
     ours = not ray.is_initialized()
     if ours:
         try:

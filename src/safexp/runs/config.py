@@ -59,7 +59,7 @@ Options = Annotated[
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """One run of one method on one task.
 

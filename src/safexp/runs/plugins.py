@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 import gymnasium as gym
@@ -38,12 +39,11 @@ def find(name: str, what: str) -> Any:
     package, _, attribute = name.partition(":")
     if not (package and attribute):
         raise ValueError(f"{what}={name!r}: say package:name, such as my_package:{attribute or 'name'}.")
-    found = _imported(package, f"{what}={name!r}")
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise ValueError(f"{what}={name!r}: {package} has no {attribute!r}.")
-        found = getattr(found, part)
-    return found
+    _imported(package, f"{what}={name!r}")
+    try:
+        return resolve_name(name)
+    except (AttributeError, ValueError) as error:  # no such name, or none that Python allows
+        raise ValueError(f"{what}={name!r}: {package} has no {attribute!r}.") from error
 
 
 def find_callable(name: str, what: str, takes: str) -> Any:
@@ -54,9 +54,9 @@ def find_callable(name: str, what: str, takes: str) -> Any:
     return found
 
 
-def _imported(package: str, wanted: str) -> Any:
+def _imported(package: str, wanted: str) -> None:
     try:
-        return import_module(package)
+        import_module(package)
     except ModuleNotFoundError as error:
         raise ValueError(
             f"{wanted}: there is no module {error.name!r}, neither installed nor in the current directory."

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import FloatSchedule, LinearSchedule
@@ -29,11 +30,6 @@ from safexp.runs import folder as run_folder
 from safexp.runs import snapshot
 from safexp.runs.commit import UNKNOWN
 from safexp.runs.config import RunConfig
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover (Windows, where nothing keeps two processes off one folder)
-    fcntl = None  # type: ignore[assignment]
 
 log = logging.getLogger("safexp")
 
@@ -59,13 +55,15 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         RunFolderError: where another process has it.
     """
-    with (folder / run_folder.LOCK).open("w") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise run_folder.RunFolderError(f"another process is working on run folder {folder}.") from error
+    lock = FileLock(folder / run_folder.LOCK, blocking=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise run_folder.RunFolderError(f"another process is working on run folder {folder}.") from error
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def prepare(folder: Path, config: RunConfig, command: str) -> Checkpoint | None:

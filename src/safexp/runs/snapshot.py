@@ -25,10 +25,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import mujoco
 import numpy as np
 import torch as th
-from mujoco.batch import Batch
 from numpy.typing import NDArray
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
@@ -41,7 +39,7 @@ PLAIN = (type(None), bool, int, float, str)
 AS_BUILT = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType, types.MappingProxyType),
     *(functools.partial, type, enum.Enum, weakref.ReferenceType, io.IOBase, logging.Logger, Logger, BaseCallback),
-    *(np.dtype, np.ufunc, th.device, th.dtype, th.Size, th.distributions.Distribution, mujoco.MjModel, Batch),
+    *(np.dtype, np.ufunc, th.device, th.dtype, th.Size, th.distributions.Distribution),
     random.SystemRandom,
 )
 """What a snapshot passes over: it is the same in whatever was built from the same description, or worth nothing."""
@@ -68,6 +66,8 @@ class Kept(NamedTuple):
 
 
 def _mujoco_state(data: Any) -> NDArray[np.float64]:
+    import mujoco
+
     kinds = mujoco.mjtState.mjSTATE_INTEGRATION
     state = np.empty(mujoco.mj_stateSize(data.model, kinds))
     mujoco.mj_getState(data.model, data, state, kinds)
@@ -75,6 +75,8 @@ def _mujoco_state(data: Any) -> NDArray[np.float64]:
 
 
 def _restore_mujoco(data: Any, state: NDArray[np.float64]) -> None:
+    import mujoco
+
     mujoco.mj_setState(data.model, data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
 
 
@@ -83,8 +85,17 @@ HIDDEN = (
     Kept(random.Random, lambda g: g.getstate(), lambda g, s: g.setstate(s)),
     Kept(th.Generator, lambda g: g.get_state(), lambda g, s: g.set_state(s)),
     Kept(th.optim.Optimizer, lambda o: o.state_dict(), lambda o, s: o.load_state_dict(s)),
-    Kept(mujoco.MjData, _mujoco_state, _restore_mujoco),
 )
+
+
+def kinds_here() -> tuple[tuple[type, ...], tuple[Kept, ...]]:
+    """`AS_BUILT` and `HIDDEN`, with MuJoCo's kinds where something has imported it."""
+    if "mujoco" not in sys.modules:
+        return AS_BUILT, HIDDEN
+    import mujoco
+    from mujoco.batch import Batch
+
+    return (*AS_BUILT, mujoco.MjModel, Batch), (*HIDDEN, Kept(mujoco.MjData, _mujoco_state, _restore_mujoco))
 
 
 def take(root: Any) -> tuple[Document, Arrays]:
@@ -110,12 +121,13 @@ class _Taker:
     def __init__(self) -> None:
         self.arrays: Arrays = {}
         self._numbers: dict[int, int] = {}
+        self._as_built, self._with_hidden_state = kinds_here()
         self._alive: list[Any] = []  # so that no identity is given twice
 
     def take(self, value: Any, path: str) -> Any:
         if type(value) in PLAIN:
             return value
-        if isinstance(value, AS_BUILT):
+        if isinstance(value, self._as_built):
             return {"is": "as built"}
         if id(value) in self._numbers:
             return {"is": "again", "at": self._numbers[id(value)]}
@@ -126,7 +138,7 @@ class _Taker:
     def _describe(self, value: Any, number: int, path: str) -> Document:
         if isinstance(value, np.ndarray | np.generic | th.Tensor):
             return self._array(value, number, path)
-        for kept in HIDDEN:
+        for kept in self._with_hidden_state:
             if isinstance(value, kept.kind):
                 return {"is": "hidden", "state": self.take(kept.read(value), path)}
         match value:
@@ -183,6 +195,7 @@ class _Restorer:
         self._arrays = arrays
         self._made: dict[int, Any] = {}
         self._used: set[int] = set()  # identities of templates that hold their values already
+        self._as_built, self._with_hidden_state = kinds_here()
         self._alive: list[Any] = []
 
     def put(self, document: Any, template: Any, path: str) -> Any:
@@ -194,7 +207,7 @@ class _Restorer:
                 return template
             case "again":
                 return self._made[document["at"]]
-        if template is not NOTHING and (id(template) in self._used or isinstance(template, AS_BUILT)):
+        if template is not NOTHING and (id(template) in self._used or isinstance(template, self._as_built)):
             template = NOTHING  # shared when it was built, but not when the snapshot was taken
         value = self._value(document, template, path)
         self._made[document["at"]] = value
@@ -259,7 +272,7 @@ class _Restorer:
 
     def _hidden(self, document: Document, template: Any, path: str) -> Any:
         state = self.put(document["state"], NOTHING, path)
-        for kept in HIDDEN:
+        for kept in self._with_hidden_state:
             if isinstance(template, kept.kind):
                 kept.write(template, state)
                 return template

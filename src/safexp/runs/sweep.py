@@ -29,6 +29,7 @@ Do = Callable[[RunConfig], Outcome]
 def sweep(
     configs: Sequence[RunConfig],
     workers: int = 2,
+    *,
     ray: str | None = None,
     tell: Callable[[Outcome | None], None] = lambda news: None,
     track: Start | None = None,

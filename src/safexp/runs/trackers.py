@@ -17,6 +17,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from stable_baselines3.common.logger import KVWriter
 
+from safexp.core.extras import needed_for
+
 TrackerName = Literal["wandb", "mlflow"]
 
 log = logging.getLogger("safexp")
@@ -97,10 +99,8 @@ class Service:
             raise ValueError(f"--track {self.name} with {self.options} does not start: {error}") from error
 
     def _package(self) -> Any:
-        try:
+        with needed_for(f"--track {self.name}"):
             return import_module(self.name)
-        except ModuleNotFoundError as error:
-            raise ValueError(f"--track {self.name} needs {error.name}: pip install 'safexp[{self.name}]'.") from error
 
 
 class Tracker(KVWriter):

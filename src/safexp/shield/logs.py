@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Observations
 from safexp.core.encoding import encode_actions, encode_observations
+from safexp.core.extras import needed_for
 from safexp.quantifiers.base import Transitions
 
 ARRAYS = ("states", "actions", "costs", "margins", "episodes")
@@ -135,12 +136,8 @@ def _read_csv(path: Path) -> Log:
 
 
 def _read_parquet(path: Path) -> Log:
-    try:
+    with needed_for(f"reading {path}", instead=", or save the log as .csv or .npz"):
         from pyarrow import ArrowException, parquet
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"reading {path} needs pyarrow: pip install 'safexp[parquet]', or save the log as .csv or .npz."
-        ) from error
     try:
         about = parquet.read_metadata(path)
         _check_size(path, 8 * about.num_rows * about.num_columns)

@@ -7,11 +7,6 @@ from collections.abc import Iterator
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from safexp.envs.six_values import adapt
-from safexp.tasks.moving import gate
-
-__all__ = ["adapt", "catalogue", "gate", "register"]
-
 
 def register() -> None:
     """Make the tasks known to `gymnasium.make` and `make_vec`, by name and without importing them."""

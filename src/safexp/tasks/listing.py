@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 from gymnasium import spaces
 
+from safexp.core.extras import MissingExtraError
 from safexp.tasks import catalogue
 
 
@@ -16,7 +17,7 @@ def task_rows() -> list[dict[str, Any]]:
     for spec, about in catalogue():
         try:
             env = gymnasium.make(spec.id)
-        except gymnasium.error.DependencyNotInstalled as error:
+        except MissingExtraError as error:
             rows.append({"task": spec.id, "observation": "?", "action": "?", "what to do": f"{about} ({error})"})
             continue
         observation, action = shape(env.observation_space), shape(env.action_space)

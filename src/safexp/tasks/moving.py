@@ -29,7 +29,7 @@ class Orbit:
 
 
 def gate(
-    steps: int, period: int = 100, open_for: int = 50, closed: float = 0.0, opened: float = 1.0
+    steps: int, period: int = 100, open_for: int = 50, *, closed: float = 0.0, opened: float = 1.0
 ) -> NDArray[np.float64]:
     """A threshold for every step of an episode, (steps,), for `safexp.Schedule`.
 

@@ -1,6 +1,6 @@
 """A drop-in for `safety_gymnasium.make`: the navigation tasks under its ids, with its six values of a step.
 
-from safexp.tasks import safety_gymnasium
+from safexp import safety_gymnasium
 
 env = safety_gymnasium.make("SafetyPointButton1-v0")
 observation, info = env.reset(seed=0)

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from typing import Any, SupportsFloat
 
 import gymnasium as gym
-import mujoco
 import numpy as np
-from gymnasium.error import DependencyNotInstalled
 
+from safexp.core.extras import needed_for
 from safexp.shield.logs import Log
 from safexp.tasks.knowledge import Knowledge
 
@@ -30,13 +29,8 @@ def velocity_limited(robot: str, limit: float | None = None, render_mode: str | 
     }
     if robot not in limits:
         raise ValueError(f"robot={robot!r} is not known; expected one of {', '.join(map(repr, limits))}.")
-    try:
-        with _mujoco_warnings():
-            env = gym.make(f"{robot}-v5", render_mode=render_mode, max_episode_steps=-1, disable_env_checker=True)
-    except ModuleNotFoundError as error:
-        raise DependencyNotInstalled(
-            f"Gymnasium's MuJoCo environments need {error.name!r}; install them with pip install 'safexp[mujoco]'."
-        ) from error
+    with needed_for(f"Gymnasium's {robot}"), _mujoco_warnings():
+        env = gym.make(f"{robot}-v5", render_mode=render_mode, max_episode_steps=-1, disable_env_checker=True)
     limit = limits[robot] if limit is None else limit
     return VelocityLimit(env.unwrapped, limit, robot in ("Ant", "Humanoid"), knowledge_of_moving(robot, limit))
 
@@ -96,6 +90,8 @@ def _mujoco_warnings() -> Iterator[None]:
     HalfCheetah's model uses an attribute that MuJoCo 4 calls deprecated. That is for Gymnasium to change, so it is
     not passed on.
     """
+    import mujoco  # here, so that `safexp tasks` can tell of these tasks without it
+
     messages: list[str] = []
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(messages.append)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
+from safexp.core.extras import needed_for
 from safexp.quantifiers.gp.deep_model import DeepModel, HiddenLayers, Predictor
 from safexp.quantifiers.gp.inducing import InducingGP
 from safexp.quantifiers.regression import check_counts
@@ -80,7 +81,8 @@ class DeepGP(InducingGP[DeepModel]):
         check_counts("DeepGP", num_samples=self.num_samples)
 
     def _trained(self, pairs: Array, values: Array, steps: int, rng: np.random.Generator) -> Predictor:
-        from safexp.quantifiers.gp.deep_training import train  # here, because a deployed shield needs no torch
+        with needed_for("training DeepGP"):
+            from safexp.quantifiers.gp.deep_training import train
 
         trained = train(
             pairs,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
+from safexp.core.extras import needed_for
 from safexp.quantifiers.gp.inducing import InducingGP
 from safexp.quantifiers.gp.sparse_model import Predictor, SparseModel
 from safexp.quantifiers.regression import check_finite
@@ -40,7 +41,8 @@ class SparseGP(InducingGP[SparseModel]):
     """
 
     def _trained(self, pairs: Array, values: Array, steps: int, rng: np.random.Generator) -> Predictor:
-        from safexp.quantifiers.gp.sparse_training import train  # here, because a deployed shield needs no torch
+        with needed_for("training SparseGP"):
+            from safexp.quantifiers.gp.sparse_training import train
 
         model = train(
             pairs,

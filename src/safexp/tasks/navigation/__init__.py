@@ -4,8 +4,11 @@
 originals, are in docs/goal-tasks.md.
 """
 
-from safexp.tasks.navigation.env import NavigationEnv
-from safexp.tasks.navigation.layouts import Layout
-from safexp.tasks.navigation.vector_env import NavigationVectorEnv
+from safexp.core.extras import needed_for
+
+with needed_for("a navigation task"):
+    from safexp.tasks.navigation.env import NavigationEnv
+    from safexp.tasks.navigation.layouts import Layout
+    from safexp.tasks.navigation.vector_env import NavigationVectorEnv
 
 __all__ = ["Layout", "NavigationEnv", "NavigationVectorEnv"]

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from safexp.core.arrays import Array
-from safexp.tasks.drawing import draw
+from safexp.core.extras import needed_for
 from safexp.tasks.knowledge import Knowledge
 from safexp.tasks.navigation import costs, placement, rewards
 from safexp.tasks.navigation.batches import Info, Mask, checked_actions, object_rows, only_where, reset_mask
@@ -182,6 +182,8 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         """A picture (height, width, 3) of each environment, or `None` without a render mode."""
         if self.render_mode is None:
             return None
+        with needed_for("drawing a task"):
+            from safexp.tasks.drawing import draw
         return tuple(draw(self.scene(index)) for index in range(self.num_envs))
 
     def scene(self, index: int) -> Scene:

@@ -1,0 +1,50 @@
+"""Optional dependencies: which extra of safexp brings a package that is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import MappingProxyType
+
+EXTRAS = MappingProxyType(
+    {
+        "train": ("torch", "stable_baselines3", "sb3_contrib", "rich", "tyro", "tensorboard", "filelock"),
+        "tasks": ("mujoco", "glfw", "imageio", "packaging"),
+        "report": ("plotly", "matplotlib", "jinja2", "PIL"),
+        "onnx": ("onnx",),
+        "parquet": ("pyarrow",),
+        "ray": ("ray",),
+        "video": ("imageio_ffmpeg",),
+        "wandb": ("wandb",),
+        "mlflow": ("mlflow",),
+    }
+)
+"""The packages of each extra, by the names under which they are imported."""
+
+
+class MissingExtraError(ImportError):
+    """An optional dependency is not installed; the message names the extra to install."""
+
+
+@contextmanager
+def needed_for(what: str, instead: str = "") -> Iterator[None]:
+    """Wrap imports of optional dependencies; `instead` says what can be done without them.
+
+    Example:
+        >>> with needed_for("a film", instead=", or write a .gif"):
+        ...     raise ModuleNotFoundError(name="imageio_ffmpeg")
+        Traceback (most recent call last):
+        ...
+        safexp.core.extras.MissingExtraError: a film needs imageio_ffmpeg: pip install 'safexp[video]', or write a .gif.
+
+    Raises:
+        MissingExtraError: where a package of an extra is missing. Any other error passes through.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        extra = next((name for name, packages in EXTRAS.items() if package in packages), None)
+        if extra is None:
+            raise
+        raise MissingExtraError(f"{what} needs {package}: pip install 'safexp[{extra}]'{instead}.") from error
