@@ -1,11 +1,10 @@
-"""How costs and predicates are read from a step, and how batches are taken apart."""
+"""How costs and predicates are read from a step."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from safexp.core.arrays import as_batch, batch_size, take
 from safexp.core.costs import SINGLE, Step, indicator, read_cost, refuse
 
 HERE = np.zeros((2, 1))
@@ -47,15 +46,6 @@ def test_a_predicate_gives_a_flag_for_each(flags):
     with pytest.raises(ValueError, match=r"expected bool of shape \(2,\)"):
         indicator(lambda observations: flags, HERE)
     np.testing.assert_array_equal(indicator(lambda observations: [True, False], HERE), [1.0, 0.0])
-
-
-def test_batches_of_mappings_and_arrays():
-    mapping = {"a": np.arange(3), "b": np.arange(6).reshape(3, 2)}
-    assert (batch_size(mapping), batch_size(mapping["b"])) == (3, 3)
-    np.testing.assert_equal(take(mapping, 1), {"a": 1, "b": np.array([2, 3])})
-    np.testing.assert_equal(take(mapping["b"], [0, 2]), np.array([[0, 1], [4, 5]]))
-    np.testing.assert_equal(as_batch({"a": 1, "b": [2, 3]}), {"a": np.array([1]), "b": np.array([[2, 3]])})
-    np.testing.assert_equal(as_batch([2, 3]), np.array([[2, 3]]))
 
 
 def test_where_nothing_is_bad_nothing_is_refused():

@@ -213,3 +213,8 @@ def test_the_logistic_link_states_its_bounds() -> None:
     assert LOGISTIC.least_slope == pytest.approx(slope.min())
     assert LOGISTIC.largest_slope == pytest.approx(slope.max())
     assert np.abs(np.gradient(slope, x)).max() <= LOGISTIC.curvature
+
+
+def test_a_regulariser_of_zero_is_not_the_usual_one():
+    with pytest.raises(ValueError, match=r"regulariser is 0\.0; it must be positive"):
+        GLM(lambda states, actions: actions, 1, regulariser=0.0)

@@ -291,3 +291,9 @@ def test_only_a_variance_above_the_novelty_is_worth_a_place():
     nothing.fit(data_of(20))
     assert nothing.size == 0
     same_predictions(nothing, ExactGP(0.5, novelty=1.0))
+
+
+def test_several_costs_in_one_process_are_refused():
+    data = Transitions(np.zeros((4, 2)), np.zeros((4, 1)), np.zeros((4, 2)))
+    with pytest.raises(ValueError, match="give each of several costs a quantifier of its own"):
+        ExactGP(1.0, 1.0).fit(data)

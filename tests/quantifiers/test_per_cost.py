@@ -1,25 +1,13 @@
-"""Quantifiers that learn nothing, and several side by side."""
+"""A quantifier for each of several costs."""
 
 import numpy as np
 import pytest
 
-from safexp import Calibrated, Each, ExactGP, FromMargin, Known, Projected, SparseGP, Unknown
-from safexp.quantifiers import GLM, Transitions
+from safexp import Calibrated, Each, ExactGP, FromMargin, Projected, SparseGP
+from safexp.quantifiers import Transitions
 
 STATES = np.array([[1.0], [2.0]])
 ACTIONS = np.array([[[0.0], [1.0], [2.0]]] * 2)
-
-
-def test_unknown_knows_nothing():
-    mean, width = Unknown().predict(STATES, ACTIONS)
-    assert mean.shape == width.shape == (2, 3)
-    assert np.all(np.isinf(width))
-
-
-def test_known_pairs_every_state_with_its_actions():
-    mean, width = Known(lambda s, a: s[:, 0] * a[:, 0] / 4, width=lambda s, a: s[:, 0] / 10).predict(STATES, ACTIONS)
-    np.testing.assert_allclose(mean, [[0.0, 0.25, 0.5], [0.0, 0.5, 1.0]])
-    np.testing.assert_allclose(width, [[0.1] * 3, [0.2] * 3])
 
 
 def test_each_learns_its_own_cost_and_adds_up_deltas():
@@ -47,14 +35,3 @@ def test_one_margin_does_not_speak_for_several_costs(quantifier):
     with pytest.raises(ValueError, match="models the margin, and 2 copies of it would predict 2 costs from that alone"):
         Each.of(quantifier, 2)
     assert len(Each.of(quantifier, 1).parts) == 1
-
-
-def test_a_regulariser_of_zero_is_not_the_usual_one():
-    with pytest.raises(ValueError, match=r"regulariser is 0\.0; it must be positive"):
-        GLM(lambda states, actions: actions, 1, regulariser=0.0)
-
-
-def test_several_costs_in_one_process_are_refused():
-    data = Transitions(np.zeros((4, 2)), np.zeros((4, 1)), np.zeros((4, 2)))
-    with pytest.raises(ValueError, match="give each of several costs a quantifier of its own"):
-        ExactGP(1.0, 1.0).fit(data)
