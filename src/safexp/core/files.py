@@ -116,7 +116,7 @@ def expect(document: Document, part: str, path: str | Path) -> None:
     A shield alone has no policy.
     """
     if part not in document:
-        loader = {"shield": "safexp.mase.baseline.Baseline", "policy": "safexp.Shield"}.get(part, "safexp.MASE")
+        loader = {"shield": "safexp.Baseline", "policy": "safexp.Shield"}.get(part, "safexp.MASE")
         raise CheckpointError(f"{path} holds an agent of another kind, without {part}: load it with {loader}.load.")
 
 

@@ -100,7 +100,7 @@ class MASE:
         seed_data: logged transitions to start the quantifier from, or a file of them (`read_log`).
         safe_action: an action, or a function of the observations, that is safe in every state.
         seed: of the learner and the environments.
-        stop: what is done before an episode has to be stopped (`safexp.backups.stops`); `Reset` by default.
+        stop: what is done before an episode has to be stopped (`safexp.Stop`); `Reset` by default.
         levels: the only values that a cost can take, such as (0, 1), of several costs a list for each; see `Shield`.
         verify_safe_action: stop believing in the safe action where it broke its promise.
         show_threshold: append the threshold to the learner's observation; by default where the constraint says so.

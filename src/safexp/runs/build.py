@@ -200,7 +200,7 @@ def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowle
     if signal is None:
         raise ValueError(
             f"quantifier='known': task {config.task!r} does not tell its {wanted} beforehand. Give its environment an "
-            f"attribute knowledge=safexp.tasks.knowledge.Knowledge({wanted}=<function of states and actions>), or use "
+            f"attribute knowledge=safexp.Knowledge({wanted}=<function of states and actions>), or use "
             "another quantifier."
         )
 
@@ -255,7 +255,7 @@ def make_stop(config: RunConfig, knowledge: Knowledge) -> Stop:
     if knowledge.fallback is None:
         raise ValueError(
             f"stop='fallback': task {config.task!r} has no controller that leads out of its costs. Give its "
-            "environment an attribute knowledge=safexp.tasks.knowledge.Knowledge(fallback=(<controller>, <bound on its "
+            "environment an attribute knowledge=safexp.Knowledge(fallback=(<controller>, <bound on its "
             "way out>)), or use another stop."
         )
     controller, way_out = knowledge.fallback
@@ -272,7 +272,7 @@ def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:
         raise ValueError(
             f"quantifier={config.quantifier!r} under a constraint of kind {config.constraint!r} needs safe transitions "
             f"to start from, and task {config.task!r} provides none. Give its environment an attribute "
-            "knowledge=safexp.tasks.knowledge.Knowledge(log=<function of a generator that returns a Log>), or use "
+            "knowledge=safexp.Knowledge(log=<function of a generator that returns a Log>), or use "
             "--constraint budget."
         )
     log = knowledge.log(np.random.default_rng(config.seed))

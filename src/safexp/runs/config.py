@@ -94,7 +94,7 @@ class RunConfig:
         stop: what `mase` does before the budget runs out: `reset` ends the episode, for which a human is needed (the
             paper); `fallback` lets the task's own controller drive out while the budget covers that, and the episode
             goes on; `learned-reset` learns a second policy for that from what is driven.
-        stop_options: settings of it (`safexp.backups.stops`), such as {"braking": 2}.
+        stop_options: settings of it (`safexp.Stop`), such as {"braking": 2}.
         learner: our TRPO, or an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, SAC, TD3 or DQN, or
             `package:Name`, an algorithm class of your own.
         learner_options: settings of the learner, over our defaults for PPO and ours; {"torch.nn": "ReLU"} is a class.

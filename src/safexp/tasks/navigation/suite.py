@@ -66,6 +66,6 @@ def layout_named(name: str) -> Layout:
     if name not in LAYOUTS:
         raise ValueError(
             f"layout={name!r} is not known; expected one of {', '.join(map(repr, LAYOUTS))} or a "
-            "safexp.tasks.navigation.layouts.Layout of your own."
+            "safexp.Layout of your own."
         )
     return LAYOUTS[name]

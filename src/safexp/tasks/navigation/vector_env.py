@@ -44,7 +44,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
     Args:
         num_envs: How many, 1 or more.
         robot: `"Point"` or `"Car"`.
-        layout: A name of `safexp.tasks.navigation.suite.LAYOUTS`, such as `"Static"` or `"Button1"`, or a `Layout`.
+        layout: A name of `safexp.LAYOUTS`, such as `"Static"` or `"Button1"`, or a `Layout`.
         cost: `"indicator"`: 1 where anything costs, else 0. `"margin"`: 1 / (1 + exp(margin / 0.1)), smooth, ½ at the
             edge. Either lies in [0, 1] and is `info["cost"]`. Where hazards and boundaries are all that costs,
             `info["margin"]` is the signed distance to the nearest edge, and only there can the cost follow it. What
