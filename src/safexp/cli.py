@@ -180,6 +180,8 @@ def bench(
     /,
     decisions: MaybeInt = None,
     peer: Annotated[Path | None, tyro.conf.arg(metavar="PYTHON")] = None,
+    logs: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE...")] = (),
+    within: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME:LOW:HIGH...")] = (),
     json: bool = False,
 ) -> int:
     """Measure speed as ratios within one run, or how often quantifiers are right.
@@ -188,17 +190,21 @@ def bench(
         what: `tasks`: steps per second of the navigation tasks beside the bare physics of the model; `learners`: TRPO's
             policy step beside sb3-contrib's, the critics' schedules, and steps per second of whole training;
             `quantifiers`: microseconds of an answer, beside gpytorch's, of a refit, and of a shield's decision;
-            `coverage`: how often they miss on fresh episodes, as they are and calibrated;
+            `coverage`: how often they miss on episodes that they have not seen, random ones and the boldest, as they
+            are and calibrated;
             `shield`: the latency of a deployed shield and its memory, in absolute numbers.
         decisions: how many decisions of the shield are measured, a million if not given.
         peer: of `tasks`: a Python interpreter that has Safety-Gymnasium, whose tasks are then stepped in the same run.
+        logs: of `coverage`: logs to measure instead of our tasks.
+        within: limits on signals of the logs, such as current:-100:100 or temperature::335, each measured by itself.
         json: print JSON instead of a table.
     """
     from safexp.report.terminal import print_rows
 
-    given = {name: value for name, value in {"decisions": decisions, "peer": peer}.items() if value is not None}
+    options = {"decisions": decisions, "peer": peer, "logs": logs or None, "within": within or None}
+    given = {name: value for name, value in options.items() if value is not None}
     for name, value in given.items():
-        if what != (belongs := {"decisions": "shield", "peer": "tasks"}[name]):
+        if what != (belongs := {"decisions": "shield", "peer": "tasks"}.get(name, "coverage")):
             raise ValueError(f"--{name} {value} is for `safexp bench {belongs}`: leave it out.")
     try:
         rows = import_module(f"safexp.bench.{what}").measure(**given)

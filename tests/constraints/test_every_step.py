@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from safexp import AllOf, Budget, Instantaneous, Margin, Schedule
+from safexp import Instantaneous, Margin, Schedule
 from safexp.constraints import TOLERANCE
 from support.steps import OBSERVATIONS, step, thresholds
 
@@ -31,7 +31,7 @@ def test_schedule_is_read_step_by_step_and_its_end_holds():
 
 def test_margin_becomes_a_cost_with_threshold_one_half():
     constraint = Margin(scale=2.0)
-    margins = constraint.signal(step(margin=[-1.0, 3.0]))
+    margins = constraint.read(step(margin=[-1.0, 3.0]))
     np.testing.assert_allclose(constraint.normalise(margins), [0.75, 0.0])
     np.testing.assert_allclose(constraint.true_cost(margins), [1.0, 0.0])
     assert constraint.violated(np.array(0.0), margins)
@@ -51,17 +51,6 @@ def test_a_schedule_function_of_the_wrong_shape_is_named():
     constraint = Schedule(lambda steps: np.zeros(5))
     with pytest.raises(ValueError, match="one finite limit for each of the steps"):
         constraint.threshold(constraint.start(OBSERVATIONS))
-
-
-def test_logged_margins_are_what_a_margin_reads():
-    margins, costs = np.array([0.5, -0.5]), np.array([0.0, 1.0])
-    np.testing.assert_array_equal(Margin().logged(costs, margins), margins)
-    np.testing.assert_array_equal(Margin().logged(margins, None), margins)
-    np.testing.assert_array_equal(Margin(key="gap").logged(costs, margins), margins)  # costs were made of them
-    np.testing.assert_array_equal(Margin(key="gap").logged(np.array([0.2, 0.3]), margins), [0.2, 0.3])
-    np.testing.assert_array_equal(Budget(3.0).logged(costs, margins), costs)
-    both = AllOf(Budget(3.0), Margin()).logged(np.stack([costs, costs], axis=1), margins)
-    np.testing.assert_array_equal(both, np.stack([costs, margins], axis=1))
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 40.0])

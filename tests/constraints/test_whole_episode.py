@@ -26,7 +26,7 @@ def test_discounted_budget_follows_the_eta_recursion():
 def test_state_visits_charge_the_action_that_leads_there_and_the_first_state():
     constraint = StateVisits(2.0, unsafe=unsafe, discount=0.5)
     np.testing.assert_array_equal(constraint.first_signal(OBSERVATIONS), [0.0, 1.0])
-    np.testing.assert_array_equal(constraint.signal(step(np.array([[3.0], [0.0]]))), [1.0, 0.0])
+    np.testing.assert_array_equal(constraint.read(step(np.array([[3.0], [0.0]]))), [1.0, 0.0])
     # The first state has weight 1, the state that the first action leads to has weight γ.
     np.testing.assert_allclose(constraint.threshold(constraint.start(OBSERVATIONS)), [4.0, 2.0], atol=1e-8)
     assert not constraint.violated(np.array(1.0), np.array([1.0, 1.0]))
@@ -40,7 +40,7 @@ def test_joint_chance_spends_the_bound_and_not_what_happened():
 
 def test_cost_max_scales_physical_units():
     constraint = Budget(20.0, cost_max=5.0)
-    costs = constraint.normalise(constraint.signal(step(cost=[5.0, 1.0])))
+    costs = constraint.normalise(constraint.read(step(cost=[5.0, 1.0])))
     np.testing.assert_allclose(costs, [1.0, 0.2])
     np.testing.assert_allclose(thresholds(constraint, [costs])[1], [3.0, 3.8], atol=1e-8)
     assert not constraint.violated(np.array(0.0), np.array([5.0] * 4))

@@ -187,12 +187,12 @@ def test_tolerances_are_for_rounding_alone():
 def test_a_cost_is_read_from_its_own_key(key):
     step = Step(HERE, HERE, HERE, lambda asked: np.full(3, {"cost": 0.1, "speed": 0.2}[asked]))
     for constraint in (Budget(1.0, cost=key), Instantaneous(1.0, cost=key), Schedule([1.0], cost=key)):
-        np.testing.assert_array_equal(constraint.signal(step), {"cost": 0.1, "speed": 0.2}[key])
+        np.testing.assert_array_equal(constraint.read(step), {"cost": 0.1, "speed": 0.2}[key])
 
 
 @pytest.mark.parametrize("value", [True, "1", None, [1.0]])
 def test_a_limit_is_a_number_and_no_flag(value):
-    for make in (Budget, Instantaneous, Margin, lambda limit: StateVisits(limit, unsafe)):
+    for make in (Budget, Instantaneous, lambda limit: StateVisits(limit, unsafe)):
         with pytest.raises(TypeError, match="must be a number"):
             make(value)
 

@@ -85,7 +85,7 @@ def test_decisions_in_a_box_are_those_of_a_search_over_all_candidates(seed, num_
     )
     thresholds = limits[:, 0] if num_costs == 1 else limits
     decisions = shield.filter_batch(states, proposals, thresholds, last_safe=last if with_last else None)
-    outlook = shield.outlook(states, thresholds, last if with_last else None)
+    outlook = shield.outlook(states, thresholds, last_safe=last if with_last else None)
     glance = shield.glance(shield.question(states, thresholds), last if with_last else None)
     np.testing.assert_array_equal(glance.viable, outlook.viable)
     for i in range(n):

@@ -22,7 +22,7 @@ class Everything(Shield):
     """The shield that asks about all candidates at once."""
 
     def glance(self, question, last_safe=None):
-        return Glance.of_all(self.outlook(question.observations, question.limits, last_safe))
+        return Glance.of_all(self.outlook(question.observations, question.limits, last_safe=last_safe))
 
 
 def random_cost(seed):

@@ -7,7 +7,7 @@ import doctest
 import numpy as np
 import pytest
 
-from safexp import Each, Projected, Quantifier
+from safexp import ChangeModel, Each, Quantifier
 from safexp.quantifiers import base
 from safexp.quantifiers.base import Transitions
 
@@ -93,9 +93,9 @@ def test_variable_arguments_cannot_be_read_back():
 
 
 def test_another_delta_reaches_quantifiers_that_were_given():
-    outer = Projected(Largest([1.0]), np.eye(2)).with_delta(0.01)
+    outer = ChangeModel(Largest([1.0]), inputs=(0, 2)).with_delta(0.01)
     assert outer.delta == outer.quantifier.delta == 0.01
-    assert outer.settings() == {"matrix": [[1.0, 0.0], [0.0, 1.0]]}
+    assert outer.settings() == {"inputs": (0, 2), "sides": None}
 
 
 def test_nothing_is_saved_unless_it_is_said():
@@ -110,4 +110,35 @@ def test_inner_quantifiers():
     one, other = Largest([1.0]), Largest([2.0])
     assert base.inner_of(one) == ()
     assert base.inner_of(Each(one, other)) == (one, other)
-    assert base.inner_of(Projected(one, np.eye(2))) == (one,)
+    assert base.inner_of(ChangeModel(one)) == (one,)
+
+
+def test_one_models_costs_and_knows_something_unless_it_says_otherwise():
+    one, data = Largest([1.0]), data_of(0.2, 0.9)
+    question = data.states, data.actions[:, None]
+    for part, expected in zip(one.interval(*question), one.predict(*question), strict=True):
+        np.testing.assert_array_equal(part, expected)
+    np.testing.assert_array_equal(one.observed(data), data.costs)
+    np.testing.assert_array_equal(one.error(np.array([0.5]), np.array([0.2])), [0.3])
+    assert one.as_costs(1, 2) == (1, 2)
+    assert one.knows
+    assert one.promises_coverage
+    with pytest.raises(TypeError, match="Largest models costs and nothing else"):
+        one.as_regression(0.1)
+
+
+def test_the_worst_of_several_costs_tells_how_near_a_step_came():
+    one = Largest([1.0])
+    np.testing.assert_array_equal(one.nearness(data_of(0.2, 0.9)), [0.2, 0.9])
+    several = data_of(0.0, 0.0)._replace(costs=np.array([[0.1, 0.4], [0.3, 0.2]]))
+    np.testing.assert_array_equal(one.nearness(several), [0.4, 0.3])
+    assert one.nearness(data_of()).shape == (0,)
+
+
+def test_what_is_inside_decides_whether_anything_is_known_or_promised():
+    class Ignorant(Largest):
+        knows = promises_coverage = False
+
+    assert not Each(Largest([1.0]), Ignorant([1.0])).knows
+    assert not Each(Largest([1.0]), Ignorant([1.0])).promises_coverage
+    assert Each(Largest([1.0]), Largest([1.0])).promises_coverage

@@ -83,7 +83,7 @@ def test_random_features_learn_a_smooth_margin():
     model = FeatureRegression("margin", lengthscale=1.0, norm_bound=10.0)
     model.fit(steps(2000))
     fresh = steps(1000, seed=1000)
-    mean, width = model.predict_target(fresh.states, fresh.actions[:, None])
+    mean, width = model.interval(fresh.states, fresh.actions[:, None])
     assert np.sqrt(np.mean((mean[:, 0] - fresh.margins) ** 2)) < 0.05
     assert np.mean(np.abs(mean[:, 0] - fresh.margins) <= width[:, 0]) > 0.99
 
@@ -98,7 +98,7 @@ def test_many_small_updates_equal_one_large():
     for k in range(0, 45, 5):
         many.update(Transitions(*(None if part is None else part[k : k + 5] for part in extra)))
     queries = np.zeros((1, 2)), np.linspace(-1, 1, 6).reshape(1, 3, 2)
-    np.testing.assert_allclose(one.predict_target(*queries), many.predict_target(*queries), atol=1e-8)
+    np.testing.assert_allclose(one.interval(*queries), many.interval(*queries), atol=1e-8)
 
 
 def test_learned_features_fit_better_than_they_began():
@@ -128,9 +128,9 @@ def test_the_same_seed_gives_the_same_model_also_after_a_file(features):
     for one in (model, other):
         one.update(steps(7, seed=1))
     queries = np.zeros((1, 2)), np.linspace(-1, 1, 6).reshape(1, 3, 2)
-    np.testing.assert_array_equal(model.predict_target(*queries), other.predict_target(*queries))
+    np.testing.assert_array_equal(model.interval(*queries), other.interval(*queries))
     assert type(model)(**model.settings()).settings() == model.settings()
-    assert (model.with_delta(1e-6).predict_target(*queries)[1] > model.predict_target(*queries)[1]).all()
+    assert (model.with_delta(1e-6).interval(*queries)[1] > model.interval(*queries)[1]).all()
     assert FeatureRegression(**settings).state() == {}
 
 
@@ -138,18 +138,16 @@ def test_a_refit_that_fails_keeps_the_old_model_and_says_so(caplog):
     model = FeatureRegression("margin", features="learned", num_features=8, first_steps=5)
     model.fit(steps(50))
     queries = np.zeros((1, 2)), np.zeros((1, 1, 2))
-    before = model.predict_target(*queries)
+    before = model.interval(*queries)
     model.learning_rate = 1e38
     model.update(steps(50, seed=1))
-    np.testing.assert_array_equal(before, model.predict_target(*queries))
+    np.testing.assert_array_equal(before, model.interval(*queries))
     assert "FeatureRegression could not be refitted and keeps the model that it had" in caplog.text
 
 
 def test_what_cannot_be_answered_or_learned_is_refused():
     model = FeatureRegression(num_features=8)
     assert np.isinf(model.predict(np.zeros((2, 3)), np.zeros((2, 4, 1)))[1]).all()
-    with pytest.raises(ValueError, match="has not learned anything yet"):
-        model.predict_target(np.zeros((2, 3)), np.zeros((2, 4, 1)))
     model.fit(steps(20))
     with pytest.raises(ValueError, match=r"learned states \(n, 2\) and actions \(n, m, 2\), got"):
         model.predict(np.zeros((1, 3)), np.zeros((1, 4, 2)))

@@ -131,7 +131,7 @@ def test_a_cost_under_another_key_of_the_info() -> None:
 
     constraint = make_constraint(RunConfig(cost="heat", limit=1.0))
     nothing = np.zeros((2, 1))
-    found = constraint.signal(Step(nothing, nothing, nothing, lambda key: {"heat": np.array([0.1, 0.2])}[key]))
+    found = constraint.read(Step(nothing, nothing, nothing, lambda key: {"heat": np.array([0.1, 0.2])}[key]))
     assert found.tolist() == [0.1, 0.2]
 
 

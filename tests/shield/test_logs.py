@@ -10,11 +10,9 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from stable_baselines3 import PPO
 
-from safexp import MASE, ExactGP, Log, Margin, Shield, read_log
+from safexp import ExactGP, Log, Shield, Within, read_log
 from safexp.shield.logs import encode_log
-from support.line import Line
 
 STATES = spaces.Box(-10.0, 10.0, (2,), np.float64)
 ACTIONS = spaces.Box(-1.0, 1.0, (1,), np.float64)
@@ -38,10 +36,23 @@ def test_columns_are_found_by_their_names(tmp_path):
     assert log.margins is None
 
 
-def test_margins_alone_are_costs_of_zero_and_one(tmp_path):
-    log = read_log(written(tmp_path, "log.csv", "s0,a0,margin\n0,0,0.5\n0,0,0\n0,0,-0.1\n"))
-    np.testing.assert_array_equal(log.costs, [0, 0, 1])
-    np.testing.assert_array_equal(log.margins, [0.5, 0, -0.1])
+def test_margins_and_signals_need_no_costs(tmp_path):
+    log = read_log(written(tmp_path, "log.csv", "s0,a0,n0,margin,speed\n0,0,1,0.5,3\n1,0,2,-0.1,4\n"))
+    assert log.costs is None
+    np.testing.assert_array_equal(log.margins, [0.5, -0.1])
+    np.testing.assert_array_equal(log.next_observations, [[1], [2]])
+    assert list(log.signals) == ["speed"]
+    np.testing.assert_array_equal(log.signals["speed"], [3, 4])
+    parts = {
+        "states": [[0.0], [1.0]],
+        "actions": np.zeros((2, 1)),
+        "next_states": [[1.0], [2.0]],
+        "margins": [0.5, -0.1],
+    }
+    np.savez(tmp_path / "log.npz", **parts, speed=[3.0, 4.0])
+    again = read_log(tmp_path / "log.npz")
+    np.testing.assert_array_equal(again.signals["speed"], log.signals["speed"])
+    np.testing.assert_array_equal(again.next_observations, log.next_observations)
 
 
 def test_several_costs_are_numbered(tmp_path):
@@ -95,13 +106,12 @@ def test_without_pyarrow_the_remedy_is_named(tmp_path, monkeypatch):
         ("s0,a0,cost\n0,0,0\n0,0\n", r"line 3 of .* has 2 values for 3 columns"),
         ("s0,a0,cost\n0,0,nan\n", r"line 2 of .*: cost is nan, expected a finite number"),
         ("s0,a0,cost\n0,0,inf\n", r"line 2 of .*: cost is inf"),
-        ("s0,a0\n0,0\n", "has no costs or margins; expected s0, s1"),
         ("cost\n0\n", "has no states, actions; expected"),
         ("s0,s2,a0,cost\n0,0,0,0\n", "has 2 columns s…, but no s1: number them from 0"),
-        ("s0,a0,cost,speed\n0,0,0,1\n", "has the columns speed, which mean nothing here"),
+        ("speed,cost\n0,1\n", r"has no states, actions \(it has speed\); expected"),
         ("s0,s0,a0,cost\n0,0,0,1\n", "has a column twice"),
         ("s0,a0,cost\n", "has no transitions"),
-        ("", "has no states, actions, costs or margins"),
+        ("", "has no states, actions; expected"),
     ],
 )
 def test_what_is_wrong_with_a_csv_file_is_named(tmp_path, content, message):
@@ -112,8 +122,7 @@ def test_what_is_wrong_with_a_csv_file_is_named(tmp_path, content, message):
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"states": np.zeros((2, 1)), "actions": np.zeros((2, 1))}, "has no costs or margins"),
-        ({"states": np.zeros((2, 1)), "action": np.zeros((2, 1))}, r"has the arrays \['action'\]; expected some of"),
+        ({"states": np.zeros((2, 1)), "action": np.zeros((2, 1))}, r"the signal action has shape \(2, 1\), expected"),
         (
             {"states": np.array([[0.0], [np.nan]]), "actions": np.zeros((2, 1)), "costs": np.zeros(2)},
             "row 1 of .*: states is nan",
@@ -167,16 +176,21 @@ def test_a_spreadsheets_mark_is_not_a_part_of_the_first_name(tmp_path):
     np.testing.assert_array_equal(read_log(path).observations, [[1.0]])
 
 
-def test_margins_alone_are_learned_as_margins_under_a_margin(tmp_path):
+def test_a_log_of_a_named_signal_makes_a_shield(tmp_path):
     rng = np.random.default_rng(0)
-    places, moves = rng.uniform(-1, 1, (200, 1)), rng.uniform(-1, 1, (200, 1))
-    margins = 0.5 - np.abs(places + moves)
-    rows = "".join(f"{s},{a},{m}\n" for s, a, m in np.hstack([places, moves, margins]).tolist())
-    path = written(tmp_path, "log.csv", f"s0,a0,margin\n{rows}")
-    agent = MASE(Line(), Margin(), ExactGP(1.0, 3.0), PPO, seed_data=read_log(path))
-    assert not agent.shield.filter(np.zeros(1), np.zeros(1), 0.5).stopped
-    decision = agent.shield.filter(np.full(1, 0.9), np.full(1, 0.5), 0.5)
-    assert decision.stopped or decision.intervened
+    places, rows = 0.0, ["s0,a0,level,episode"]
+    for step in range(400):
+        move = rng.uniform(-0.3, 0.3) - 0.3 * places
+        rows.append(f"{places},{move},{places + move + 5},{step // 20}")
+        places += move
+    path = written(tmp_path, "log.csv", "\n".join(rows))
+    box = spaces.Box(-1.0, 1.0, (1,))
+    shield = Shield(ExactGP(1.0, 3.0), box, box, constraint=Within("level", low=4.0, high=6.0))
+    shield.fit(path)
+    assert not shield.filter(np.zeros(1), np.zeros(1), measured=5.0).intervened
+    decision = shield.filter(np.zeros(1), np.full(1, 0.5), measured=5.8)
+    assert decision.stopped or (decision.intervened and decision.action < 0.2)
+    assert shield.filter(np.zeros(1), np.zeros(1)).stopped  # nobody told where the level is
 
 
 def test_actions_in_other_units_are_warned_of(caplog):

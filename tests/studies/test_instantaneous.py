@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from safexp import Calibrated, FromMargin, Projected, Schedule
+from safexp import Calibrated, Schedule
 from safexp.runs.build import build, make_constraint
 from safexp.runs.config import RunConfig
 from safexp.runs.folder import read
@@ -64,11 +64,8 @@ def test_every_case_can_be_described_and_built() -> None:
             assert config.calibrate
             assert f"--seed {config.seed}" in replace(config, seed=7).command().replace("--seed 7", "--seed 0")
     agent = build(replace(study.runs("point", "TRPO")[0], num_envs=2).settled())
-    assert isinstance(agent.quantifier, Projected)
-    assert isinstance(agent.quantifier.quantifier, FromMargin)
-    calibrated = agent.quantifier.quantifier.quantifier
-    assert isinstance(calibrated, Calibrated)
-    assert np.isfinite(calibrated.scale)
+    assert isinstance(agent.quantifier, Calibrated)
+    assert np.isfinite(agent.quantifier.scale)
     agent.envs.close()
 
 

@@ -1,95 +1,130 @@
-"""How often quantifiers miss on fresh episodes, as they are and calibrated, with a test of what calibration promises.
+"""How often quantifiers miss on stretches that they have not seen, random ones and the boldest, with and without scale.
 
-Robots act at random, the same way for what is learned from and for what is then asked about, and get into what costs
-in many episodes. An episode is missed if one of its costly steps has a margin below what the interval allows.
+A fifth of the episodes of a log is taken out: some at random, or those that came nearest to the limit. The rest is
+learned from. A stretch is missed if one of its steps ends with a signal outside of its interval.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import gymnasium as gym
 import numpy as np
 import torch as th
+from gymnasium import spaces
+from numpy.typing import NDArray
 
-from safexp.core.arrays import Array
-from safexp.quantifiers import Calibrated, DeepGP, FeatureRegression, SparseGP
-from safexp.quantifiers.base import Transitions
-from safexp.quantifiers.calibrated import rows_of
-from safexp.shield.logs import encode_log
+from safexp.constraints import Within
+from safexp.constraints.within import parse_within
+from safexp.core.arrays import Array, Flags
+from safexp.quantifiers import Calibrated, DeepGP, FeatureRegression, Quantifier, SparseGP
+from safexp.quantifiers.base import Transitions, rows_of
+from safexp.quantifiers.calibrated import CHUNK, by_boldness, stretch_maxima, stretches_of, transition_scores
+from safexp.shield.certificates import certificate_for
+from safexp.shield.logs import Log, read_log
+from safexp.shield.transitions import transitions_of
 from safexp.tasks.seed_controllers import logged
 
-Model = SparseGP | DeepGP | FeatureRegression
+Split = Literal["bold", "random"]
 
 DELTA: Final = 0.05
-NEAR: Final = 0.5
-"""Costs are 0 or 1 here: 1 is costly."""
-HOLDOUT: Final = 0.5
 SEED: Final = 1000
-CHEAP: Final = 5000
-"""How many of the steps without cost are asked about; all others are."""
-CHUNK: Final = 1000
-"""Questions at a time, for which a deep GP needs 50 MB."""
+ASKED: Final = 0.2
+"""The share of episodes that is asked about."""
 PERSISTENCE: Final = 0.95
 """Of the random actions from one step to the next."""
 
 
 class Driving(NamedTuple):
-    """What a task is made with, the mean of the first action, steps of an episode, and the share of episodes made."""
+    """What a task is made with, the mean of the first action, and the steps of an episode."""
 
     options: dict[str, Any]
     lead: float
     steps: int
-    share: float = 1.0
+
+
+class Case(NamedTuple):
+    """What is learned and asked about: the steps of a log, and the limits."""
+
+    name: str
+    data: Transitions
+    constraint: Within
+    observation_space: spaces.Space[Any]
 
 
 TASKS: Final = {
     "safexp/PointGoalStatic-v0": Driving({}, lead=0.5, steps=200),
     "safexp/CarGoalStatic-v0": Driving({}, lead=0.5, steps=200),
     # At random they never reach the published limit of 3.2 m/s, and this one in most episodes.
-    "safexp/HalfCheetahVelocity-v0": Driving({"limit": 0.8}, lead=0.0, steps=100, share=0.3),
+    "safexp/HalfCheetahVelocity-v0": Driving({"limit": 0.8}, lead=0.0, steps=100),
 }
 
-QUANTIFIERS: Final[dict[str, Callable[[], Model]]] = {
-    "SparseGP": lambda: SparseGP("margin", delta=DELTA),
-    "DeepGP": lambda: DeepGP("margin", delta=DELTA),
-    "DeepGP, shared": lambda: DeepGP("margin", shared=True, delta=DELTA),
-    "FeatureRegression": lambda: FeatureRegression("margin", delta=DELTA),
+QUANTIFIERS: Final[dict[str, Callable[[], Quantifier]]] = {
+    "SparseGP": lambda: SparseGP(delta=DELTA),
+    "DeepGP": lambda: DeepGP(delta=DELTA),
+    "DeepGP, shared": lambda: DeepGP(shared=True, delta=DELTA),
+    "FeatureRegression": lambda: FeatureRegression(delta=DELTA),
 }
 
 
-def measure(episodes: int = 1000, fresh: int = 2000) -> list[dict[str, Any]]:
-    """Two rows for every task and quantifier, as it is and calibrated.
+def measure(logs: Sequence[Path] = (), within: Sequence[str] = (), episodes: int = 300) -> list[dict[str, Any]]:
+    """Two rows for every case, split and quantifier: as it is, and calibrated.
 
-    `p` is the probability of as many misses or more if exactly a share δ of costly episodes were missed: below .05 the
-    promise is refuted. `certified` are steps without cost of which that could be told, `false_safe` costly ones of
-    which it was.
+    `p` is the probability of as many misses or more if exactly a share δ of stretches were missed: below .05 the
+    promise is refuted. `certified` are steps within the limits of which that could be told, `false_safe` steps beyond
+    them of which it was.
+
+    Args:
+        logs: files to learn from and ask about; without any, robots of our tasks that act at random.
+        within: the limits on signals of the logs, `name:low:high`, each by itself.
+        episodes: how many of each of our tasks.
     """
     th.set_num_threads(1)
-    rows = []
+    return [
+        row
+        for case in (cases_of_logs(logs, within) if logs else cases_of_tasks(episodes))
+        for split in get_args(Split)
+        for name in QUANTIFIERS
+        for row in _rows(case, split, name)
+    ]
+
+
+def cases_of_logs(logs: Sequence[Path], within: Sequence[str]) -> Iterator[Case]:
+    """One case for every log and limit."""
+    if not within:
+        raise ValueError("--logs needs --within name:low:high, the limits on what they measured.")
+    for file in logs:
+        log = read_log(file)
+        actions = np.asarray(log.actions, dtype=np.float64)
+        given = (
+            spaces.Box(-np.inf, np.inf, np.shape(log.observations)[1:], np.float64),
+            spaces.Box(actions.min(axis=0), actions.max(axis=0), dtype=np.float64),
+        )
+        for text in within:
+            constraint = parse_within(text)
+            name = f"{file.stem}: {constraint.names[0]}"
+            yield Case(name, transitions_of(log, constraint, *given), constraint, given[0])
+
+
+def cases_of_tasks(episodes: int) -> Iterator[Case]:
+    """Robots of our tasks, whose margin must not fall below 0."""
     for task, driving in TASKS.items():
-        seen, asked = (random_episodes(task, driving, n, SEED + k) for k, n in enumerate((episodes, fresh)))
-        for name, make in QUANTIFIERS.items():
-            plain, inner = make(), make()
-            scaled = Calibrated(inner, delta=DELTA, near=NEAR, holdout=HOLDOUT)
-            plain.fit(seen)
-            scaled.fit(seen)
-            for quantifier, scale in ((plain, 1.0), (inner, scaled.scale)):
-                what = {"task": task.removeprefix("safexp/"), "quantifier": name, "calibrated": quantifier is inner}
-                rows.append(
-                    what | {"scale": round(scale, 3) if np.isfinite(scale) else None} | judged(quantifier, scale, asked)
-                )
-    return rows
+        log, given = random_episodes(task, driving, episodes)
+        constraint = Within("margin", low=0.0)
+        yield Case(task.removeprefix("safexp/"), transitions_of(log, constraint, *given), constraint, given[0])
 
 
-def random_episodes(task: str, driving: Driving, episodes: int, seed: int) -> Transitions:
-    """One episode of so many robots under random actions that change slowly."""
-    rng, copies = np.random.default_rng(seed), max(round(driving.share * episodes), 1)
-    envs = gym.make_vec(task, num_envs=copies, **driving.options)
-    spaces = envs.single_observation_space, envs.single_action_space
-    assert isinstance(spaces[1], gym.spaces.Box), "robots push and turn"
-    drift, lead = np.zeros((copies, *spaces[1].shape)), np.zeros(spaces[1].shape)
+def random_episodes(
+    task: str, driving: Driving, episodes: int
+) -> tuple[Log, tuple[spaces.Space[Any], spaces.Space[Any]]]:
+    """One episode each of so many robots under random actions that change slowly, and their spaces."""
+    rng = np.random.default_rng(SEED)
+    envs = gym.make_vec(task, num_envs=episodes, **driving.options)
+    given = envs.single_observation_space, envs.single_action_space
+    assert isinstance(given[1], spaces.Box), "robots push and turn"
+    drift, lead = np.zeros((episodes, *given[1].shape)), np.zeros(given[1].shape)
     lead[0] = driving.lead
 
     def act() -> Array:
@@ -98,30 +133,55 @@ def random_episodes(task: str, driving: Driving, episodes: int, seed: int) -> Tr
 
     log = logged(envs, act, driving.steps, rng).log
     assert log.episodes is not None, "told by `logged`"
-    return rows_of(encode_log(log, *spaces), log.episodes < copies)  # who arrives early starts again
+    first = log.episodes < episodes  # who arrives early starts again
+    seen, actions, margins, numbers = (
+        np.asarray(part)[first] for part in (log.observations, log.actions, log.margins, log.episodes)
+    )
+    return Log(seen, actions, margins=margins, episodes=numbers), given
 
 
-def judged(quantifier: Model, scale: float, data: Transitions) -> dict[str, Any]:
-    """What intervals of these widths say of transitions that they were not learned from, beside the truth."""
+def asked_about(case: Case, split: Split) -> Flags:
+    """Which transitions (n,) are taken out: those of a fifth of the stretches, random ones or the boldest."""
+    stretches = stretches_of(case.data)
+    if split == "bold":
+        order = by_boldness(certificate_for(case.constraint, SparseGP(), case.observation_space), case.data, stretches)
+    else:
+        order = np.random.default_rng(SEED).permutation(int(stretches.max()) + 1)
+    return np.isin(stretches, order[len(order) - round(ASKED * len(order)) :])
+
+
+def judged(quantifier: Quantifier, data: Transitions, constraint: Within) -> dict[str, Any]:
+    """What a quantifier says of transitions that it was not learned from, beside the truth."""
     from scipy.stats import binomtest  # here, because it takes longer to import than all the rest
 
-    costly = data.costs > NEAR
-    kept = costly | (np.random.default_rng(SEED).random(len(costly)) < CHEAP / max(int((~costly).sum()), 1))
-    costly, asked = costly[kept], rows_of(data, kept)
-    assert asked.margins is not None, "a task tells them"
-    assert asked.episodes is not None, "`random_episodes` tells them"
-    answers = [
-        quantifier.predict_target(asked.states[some], asked.actions[some, None])
-        for some in np.array_split(np.arange(len(costly)), len(costly) // CHUNK + 1)
-    ]
-    mean, width = (np.concatenate(parts)[:, 0] for parts in zip(*answers, strict=True))
-    lowest = mean - scale * width
-    episodes, missed = (len(np.unique(asked.episodes[rows])) for rows in (costly, costly & (asked.margins < lowest)))
+    scores = stretch_maxima(transition_scores(quantifier, data), stretches_of(data))
+    missed, count = int((scores > 1.0).sum()), len(scores)
+    parts = np.array_split(np.arange(len(data.costs)), len(data.costs) // CHUNK + 1)
+    answers = [quantifier.predict(data.states[some], data.actions[some, None]) for some in parts]
+    bounds = np.concatenate([(mean + width)[:, 0].reshape(len(mean), -1).max(axis=1) for mean, width in answers])
+    threshold = constraint.threshold(constraint.start(data.states[:1])).max()
+    beyond: NDArray[np.bool_] = data.costs.reshape(len(bounds), -1).max(axis=1) > threshold
+    certified = bounds <= threshold
     return {
-        "costly_episodes": episodes,
+        "stretches": count,
         "missed": missed,
-        "share": round(missed / max(episodes, 1), 4),
-        "p": round(float(binomtest(missed, episodes, DELTA, alternative="greater").pvalue), 4) if episodes else None,
-        "certified": round(float((lowest[~costly] > 0).mean()), 4),
-        "false_safe": round(float((lowest[costly] > 0).mean()), 5) if costly.any() else None,
+        "share": round(missed / count, 4),
+        "p": round(float(binomtest(missed, count, DELTA, alternative="greater").pvalue), 4),
+        "certified": round(float(certified[~beyond].mean()), 4) if not beyond.all() else None,
+        "false_safe": round(float(certified[beyond].mean()), 5) if beyond.any() else None,
     }
+
+
+def _rows(case: Case, split: Split, name: str) -> Iterator[dict[str, Any]]:
+    unseen = asked_about(case, split)
+    calibrated = Calibrated(certificate_for(case.constraint, QUANTIFIERS[name](), case.observation_space), delta=DELTA)
+    calibrated.fit(rows_of(case.data, ~unseen))
+    for quantifier, scale in ((calibrated.quantifier, 1.0), (calibrated, calibrated.scale)):
+        yield {
+            "case": case.name,
+            "split": split,
+            "quantifier": name,
+            "calibrated": quantifier is calibrated,
+            "scale": round(scale, 3) if np.isfinite(scale) else None,
+            **judged(quantifier, rows_of(case.data, unseen), case.constraint),
+        }

@@ -146,7 +146,7 @@ def accuracy(quantifier: Quantifier, data: Transitions) -> dict[str, float]:
         return {}
     truth = target_of("accuracy", quantifier.target, data)
     question = data.states, data.actions[:, None]
-    mean, width = (part[:, 0] for part in quantifier.predict_target(*question))
+    mean, width = (part[:, 0] for part in quantifier.interval(*question))
     cost, unsure = (part[:, 0] for part in quantifier.predict(*question))
     certified = cost + unsure <= THRESHOLD
     costly = data.costs > 0

@@ -83,7 +83,8 @@ def _drives(envs: Any, seed: int) -> Log:
         following, _, _, _, infos = envs.step(actions)
         rows.append((states, actions, infos["cost"], infos["margin"]))
         states = following
-    return Log(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
+    states, actions, costs, margins = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+    return Log(states, actions, costs, margins=margins)
 
 
 def _decide(

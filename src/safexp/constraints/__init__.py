@@ -12,8 +12,9 @@ definition in the paper and not by the thresholds, so that the shield is never a
 from safexp.constraints.account import Account
 from safexp.constraints.all_of import AllOf
 from safexp.constraints.base import TOLERANCE, Constraint
-from safexp.constraints.every_step import Instantaneous, Margin, Schedule
+from safexp.constraints.every_step import Instantaneous, Schedule
 from safexp.constraints.whole_episode import Budget, JointChance, StateVisits
+from safexp.constraints.within import Margin, Within
 
 __all__ = [
     "TOLERANCE",
@@ -26,4 +27,5 @@ __all__ = [
     "Margin",
     "Schedule",
     "StateVisits",
+    "Within",
 ]

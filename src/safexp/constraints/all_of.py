@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.constraints.base import (
-    Constraint,
-)
+from safexp.constraints.base import Constraint
 from safexp.core.arrays import Array, Observations
 from safexp.core.costs import Step
+from safexp.core.signals import SignalSource
 
 
 @dataclass(frozen=True, init=False)
 class AllOf(Constraint):
-    """Several constraints at once: signals, costs and thresholds get a last axis K, one entry for each."""
+    """Several constraints at once: signals, costs and thresholds get a last axis K, one entry for each limit."""
 
     parts: tuple[Constraint, ...]
 
@@ -43,57 +43,80 @@ class AllOf(Constraint):
 
     @property
     def largest_threshold(self) -> Array:
-        return np.array([part.largest_threshold for part in self.parts])
+        return np.concatenate([np.atleast_1d(part.largest_threshold) for part in self.parts])
+
+    @property
+    def sources(self) -> tuple[SignalSource, ...]:
+        return tuple(source for part in self.parts for source in part.sources)
+
+    def measured(self, step: Step) -> Array:
+        return np.concatenate([part.measured(step) for part in self.parts], axis=1)
+
+    def now(self, observations: Observations) -> Array:
+        return np.concatenate([part.now(observations) for part in self.parts], axis=1)
 
     @property
     def grows(self) -> bool:
         return any(part.grows for part in self.parts)
 
-    def signal(self, step: Step) -> Array:
-        return np.stack([part.signal(step) for part in self.parts], axis=-1)
+    @property
+    def columns(self) -> list[slice | int]:
+        """Where each part's costs are among the K."""
+        ends = np.cumsum([part.num_costs for part in self.parts]).tolist()
+        return [
+            end - 1 if part.num_costs == 1 else slice(end - part.num_costs, end)
+            for part, end in zip(self.parts, ends, strict=True)
+        ]
+
+    def read(self, step: Step) -> Array:
+        return _side_by_side([part.read(step) for part in self.parts])
 
     def salvage(self, step: Step) -> Array:
-        return np.stack([part.salvage(step) for part in self.parts], axis=-1)
+        return _side_by_side([part.salvage(step) for part in self.parts])
 
     @property
     def worst_signal(self) -> Array:
-        return np.array([part.worst_signal for part in self.parts])
+        return np.concatenate([np.atleast_1d(part.worst_signal) for part in self.parts])
 
     def first_signal(self, observations: Observations) -> Array:
-        return np.stack([part.first_signal(observations) for part in self.parts], axis=-1)
-
-    def logged(self, costs: Array, margins: Array | None) -> Array:
-        if costs.ndim != 2 or costs.shape[1] != len(self.parts):
-            raise ValueError(f"logged costs have shape {costs.shape}, expected (n, {len(self.parts)}) for AllOf.")
-        return np.stack([part.logged(costs[:, k], margins) for k, part in enumerate(self.parts)], axis=-1)
+        return _side_by_side([part.first_signal(observations) for part in self.parts])
 
     def normalise(self, signal: Array) -> Array:
-        return np.stack([part.normalise(signal[..., k]) for k, part in enumerate(self.parts)], axis=-1)
+        return self._each(lambda part, own: part.normalise(own), signal)
 
     def true_cost(self, signal: Array) -> Array:
-        return np.stack([part.true_cost(signal[..., k]) for k, part in enumerate(self.parts)], axis=-1)
+        return self._each(lambda part, own: part.true_cost(own), signal)
 
     def limits_at(self, steps: NDArray[np.int64]) -> Array:
-        return np.stack([part.limits_at(steps) for part in self.parts], axis=-1)
+        return _side_by_side([part.limits_at(steps) for part in self.parts])
 
     def settled(self, limits: Array) -> AllOf:
-        return AllOf(*(part.settled(limits[:, k]) for k, part in enumerate(self.parts)))
+        return AllOf(*(part.settled(limits[:, own]) for part, own in zip(self.parts, self.columns, strict=True)))
 
     def start(self, observations: Observations) -> Array:
         return np.concatenate([part.start(observations) for part in self.parts], axis=-1)
 
     def threshold(self, state: Array) -> Array:
-        return np.stack([part.threshold(own) for part, own in self._split(state)], axis=-1)
+        return _side_by_side([part.threshold(own) for part, own in self._split(state)])
 
     def update(self, state: Array, cost: Array, upper_bound: Array) -> Array:
-        own_states = enumerate(self._split(state))
-        return np.concatenate(
-            [part.update(own, cost[:, k], upper_bound[:, k]) for k, (part, own) in own_states], axis=-1
-        )
+        states = zip(self._split(state), self.columns, strict=True)
+        return np.concatenate([part.update(own, cost[:, k], upper_bound[:, k]) for (part, own), k in states], axis=-1)
 
     def violated(self, first: Array, signals: Array) -> bool:
-        return any(part.violated(first[k], signals[:, k]) for k, part in enumerate(self.parts))
+        return any(
+            part.violated(first[own], signals[:, own]) for part, own in zip(self.parts, self.columns, strict=True)
+        )
+
+    def _each(self, function: Callable[[Constraint, Array], Array], values: Array) -> Array:
+        own = zip(self.parts, self.columns, strict=True)
+        return _side_by_side([function(part, values[..., columns]) for part, columns in own], values.ndim)
 
     def _split(self, state: Array) -> list[tuple[Constraint, Array]]:
         ends = np.cumsum([part.memory for part in self.parts])
         return list(zip(self.parts, np.split(state, ends[:-1], axis=1), strict=True))
+
+
+def _side_by_side(values: Sequence[Array], ndim: int = 2) -> Array:
+    """The parts' values (n,) or (n, k) as columns (n, K); with ndim 1, () or (k,) as (K,)."""
+    return np.concatenate([part[..., None] if np.ndim(part) < ndim else part for part in values], axis=-1)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from safexp.core.arrays import Array, Observations, batch_size
 from safexp.core.costs import CostSource, SignalError, Step, read_cost, row_of
+from safexp.core.signals import SignalSource
 
 TOLERANCE = 1e-9
 """How far the shield lets a (scaled) cost or discounted sum exceed its limit: room for rounding, and nothing else."""
@@ -27,7 +28,7 @@ class Constraint(ABC):
     does not (what remains of a budget), so that the learner should see it; `on_realised_cost`, that what is limited are
     the costs that happen and not their probabilities; `on_every_step`, that each of them is, and no sum. A *signal* is
     what the environment tells at a step, in the user's units (by default a cost from `cost`, at most `cost_max`); a
-    *cost* is the same scaled to [0, 1]. With K constraints (`AllOf`) both, and the thresholds, have a last axis K.
+    *cost* is the same scaled to [0, 1]. With K limits (`AllOf`, `Within`) both, and the thresholds, have a last axis K.
     """
 
     memory: ClassVar[int] = 0
@@ -37,21 +38,41 @@ class Constraint(ABC):
     cost: CostSource = "cost"
     cost_max: float = 1.0
 
-    def signal(self, step: Step) -> Array:
+    @property
+    def sources(self) -> tuple[SignalSource, ...]:
+        """Where the S measured signals are read that it limits; none for a limit on costs."""
+        return ()
+
+    def measured(self, step: Step) -> Array:
+        """Those signals (n, S) after a step, in the user's units."""
+        return np.zeros((batch_size(step.observations), 0))
+
+    def now(self, observations: Observations) -> Array:
+        """Those signals (n, S) in these observations, NaN where only the info of a step tells them."""
+        return np.zeros((batch_size(observations), 0))
+
+    @property
+    def num_costs(self) -> int:
+        """K, how many costs it limits."""
+        return int(np.size(self.largest_threshold))
+
+    def read(self, step: Step) -> Array:
         """What this step brought, (n,), in the user's units; raises `ValueError` on a value that cannot be."""
         return read_cost(self.cost, self.cost_max, step)
 
     def salvage(self, step: Step) -> Array:
-        """The signals (n,) of a step that `signal` refused, read row by row; NaN where one cannot be read."""
-        return np.array([self._salvage_row(row_of(step, row)) for row in range(len(step.actions))])
+        """The signals (n,) of a step that `read` refused, read row by row; NaN where one cannot be read."""
+        return np.stack([self._salvage_row(row_of(step, row)) for row in range(len(step.actions))])
 
-    def _salvage_row(self, row: Step) -> float:
+    def _salvage_row(self, row: Step) -> Array:
+        unread = np.full(np.shape(self.worst_signal), math.nan)
         try:
-            return float(self.signal(row)[0])
+            return np.asarray(self.read(row)[0], dtype=np.float64)
         except SignalError as error:  # a cost above the largest counts as what it is
-            return error.value if self.cost_max < error.value < math.inf else math.nan
+            above = not unread.ndim and self.cost_max < error.value < math.inf
+            return np.asarray(error.value) if above else unread
         except Exception:  # whatever a user's function raised
-            return math.nan
+            return unread
 
     @property
     def worst_signal(self) -> float | Array:
@@ -62,18 +83,12 @@ class Constraint(ABC):
         """What the first state of an episode brings before any action, (n,)."""
         return np.zeros(batch_size(observations))
 
-    def logged(self, costs: Array, margins: Array | None) -> Array:
-        """The signals (n,) of logged transitions; raises `ValueError` where they are not one for each."""
-        if costs.ndim != 1:
-            raise ValueError(f"logged costs have shape {costs.shape}, expected (n,) for {type(self).__name__}.")
-        return costs
-
     def normalise(self, signal: Array) -> Array:
         """The signal as a cost in [0, 1]."""
         return signal / self.cost_max
 
     def true_cost(self, signal: Array) -> Array:
-        """The signal as the cost that a person adds up."""
+        """The signals (T,) or (T, K) of successive steps as the costs that a person adds up."""
         return signal
 
     @property

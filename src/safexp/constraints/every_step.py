@@ -18,7 +18,7 @@ from safexp.constraints.base import (
     exceeds,
 )
 from safexp.core.arrays import Array, Observations, batch_size
-from safexp.core.costs import CostSource, Step, refuse
+from safexp.core.costs import CostSource
 
 
 @dataclass(frozen=True)
@@ -105,47 +105,3 @@ class Schedule(Constraint):
                 f"got {limits!r}; it is given an array (n,) and must return an array (n,)."
             )
         return limits
-
-
-@dataclass(frozen=True)
-class Margin(Constraint):
-    """The signed distance `info[key]` to the limit never falls below zero.
-
-    A margin m becomes the cost ½ − m / (2·scale), clipped to [0, 1], with the threshold ½: as smooth as the margin
-    itself within ±scale, where an indicator would jump.
-    """
-
-    scale: float = 1.0
-    key: str = "margin"
-    on_every_step: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_positive(self, "scale", self.scale)
-
-    def signal(self, step: Step) -> Array:
-        margins = np.asarray(step.info(self.key), dtype=np.float64)
-        refuse(~np.isfinite(margins), margins, f"info[{self.key!r}] must be a finite signed distance")
-        return margins
-
-    @property
-    def worst_signal(self) -> float:
-        return -self.scale
-
-    def logged(self, costs: Array, margins: Array | None) -> Array:
-        """The margins, where they are logged as such, or else what is logged as the cost."""
-        costs = super().logged(costs, margins)
-        if margins is not None and (self.key == "margin" or np.array_equal(costs, margins < 0)):
-            return margins
-        return costs
-
-    def normalise(self, signal: Array) -> Array:
-        return np.clip(0.5 - signal / (2 * self.scale), 0.0, 1.0)
-
-    def true_cost(self, signal: Array) -> Array:
-        return np.maximum(-signal, 0.0)
-
-    def threshold(self, state: Array) -> Array:
-        return np.full(len(state), 0.5 + TOLERANCE)
-
-    def violated(self, first: Array, signals: Array) -> bool:
-        return exceeds(float(-signals.min(initial=np.inf)) / (2 * self.scale), 0.0)

@@ -96,7 +96,7 @@ class StateVisits(Constraint):
     def grows(self) -> bool:
         return self.discount < 1
 
-    def signal(self, step: Step) -> Array:
+    def read(self, step: Step) -> Array:
         return self.first_signal(step.next_observations)
 
     def first_signal(self, observations: Observations) -> Array:
@@ -139,7 +139,7 @@ class JointChance(Constraint):
             raise ValueError(f"JointChance(risk={self.risk}) is not a probability; give a value in [0, 1].")
         check_callable(self, "unsafe", self.unsafe)
 
-    def signal(self, step: Step) -> Array:
+    def read(self, step: Step) -> Array:
         return self.first_signal(step.next_observations)
 
     def first_signal(self, observations: Observations) -> Array:

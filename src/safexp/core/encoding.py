@@ -44,6 +44,13 @@ def encode_observations(space: spaces.Space[Any], observations: Observations) ->
     return states
 
 
+def encoded_size(space: spaces.Space[Any]) -> int:
+    """How many numbers an encoded observation of this space has."""
+    if isinstance(space, spaces.Dict):
+        return sum(encoded_size(part) for part in space.spaces.values())
+    return int(space.n) if isinstance(space, spaces.Discrete) else int(np.prod(space.shape or ()))
+
+
 def encode_actions(space: spaces.Space[Any], actions: NDArray[Any]) -> Array:
     """A batch of actions as vectors (n, da): boxes raveled and clipped, discrete ones one-hot."""
     if isinstance(space, spaces.Discrete):

@@ -19,16 +19,17 @@ from safexp.backups.stops import Driven, Reset, Stop
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Flags, Observations, take
 from safexp.core.costs import refuse
-from safexp.core.encoding import encode_actions, encode_observations
+from safexp.core.encoding import encode_actions
 from safexp.envs.infos import Column, Infos
 from safexp.envs.observations import THRESHOLD, threshold_shown, threshold_space, without
 from safexp.envs.recording import Chosen, Harvest, Outcome, Recording, Taken
-from safexp.envs.vector import owned
-from safexp.quantifiers.base import Transitions
+from safexp.envs.vector import first_told, owned
+from safexp.quantifiers.base import Transitions, rows_of
 from safexp.quantifiers.unknown import Unknown
 from safexp.shield.candidates import Glance
 from safexp.shield.decisions import Decisions
-from safexp.shield.shield import Question, Shield
+from safexp.shield.questions import Question
+from safexp.shield.shield import Shield
 
 MAX_STARTS = 100
 """How many uncertifiable first states in a row are reset before giving up."""
@@ -59,6 +60,7 @@ class StepRecord(NamedTuple):
     rewards: Array
     next_thresholds: Array
     stopped: Flags
+    measured: Array
 
 
 class Guard(Recording):
@@ -161,13 +163,16 @@ class Guard(Recording):
         self.shield.check_levels(taken.costs)
         if vouched.any():
             self.shield.note_vouched(self._states[vouched], taken.costs[vouched], self.account.certifiable[vouched])
-        told = self._margins(taken.received.infos)
+        self.measured = self.constraint.measured(taken.received.step)
+        told = (self.measured, *self._margins(taken.received.infos))
         self._recent.append((self._states, executed, taken.costs, taken.thresholds, self._episodes.copy(), *told))
         self._last_safe[:] = executed
 
     def arrived(self, rows: Flags, fresh: Flags) -> None:
         """Line 6: does the next state offer a safe action? Where an episode is over, the next one's first state?"""
-        self._states = encode_observations(self.venv.observation_space, self._raw)
+        if fresh.any() and self.constraint.sources:
+            self.measured = np.where(fresh[:, None], self._first_measured(), self.measured)
+        self._states = self.shield.states(self._raw, self.measured)
         self._last_safe[fresh] = np.nan
         self._driving[fresh] = False
         if self.shielding:
@@ -184,7 +189,7 @@ class Guard(Recording):
         if self.penalty is not None and self._glance is not None and stopped.any():
             penalised[stopped] = self.penalty(self._glance.least_width(stopped))
         penalised[self._driving & ~driving & ~ended] -= self.stop.penalty
-        self.last = StepRecord(self._chosen.actions, rewards, self.remaining, stopped)
+        self.last = StepRecord(self._chosen.actions, rewards, self.remaining, stopped, self.measured)
         driven = Driven(taken.received.step, taken.costs, driving, self._driving & ~ended, ended, stopped)
         self.stop.note(driven)
         return Outcome(penalised, stopped)
@@ -247,9 +252,13 @@ class Guard(Recording):
             return None
         columns = [np.concatenate(parts) for parts in zip(*self._recent, strict=True)]
         self._recent.clear()
-        states, actions, costs, thresholds, episodes, *margins = columns
+        states, actions, costs, thresholds, episodes, signals, *margins = columns
         executed = encode_actions(self.shield.action_space, actions)
-        return Harvest(Transitions(states, executed, costs, margins[0] if margins else None, episodes), thresholds)
+        told = Transitions(
+            states, executed, costs, margins[0] if margins else None, episodes, signals if signals.shape[1] else None
+        )
+        known = np.isfinite(states).all(axis=1)  # a first state may not tell the signals
+        return Harvest(told, thresholds) if known.all() else Harvest(rows_of(told, known), thresholds[known])
 
     def recheck(self) -> Flags:
         """Ask a quantifier that has changed about the current states; stops the episodes it no longer certifies."""
@@ -294,6 +303,14 @@ class Guard(Recording):
         margins = infos.column("margin").astype(np.float64)
         refuse(~np.isfinite(margins), margins, "info['margin'] must be a finite signed distance")
         return [margins]
+
+    def _first_measured(self) -> Array:
+        """The signals (n, S) in first states, from the observations or else from the infos of the resets."""
+        now = self.constraint.now(self._raw)
+        for k, source in enumerate(self.constraint.sources):
+            if isinstance(source, str) and np.isnan(now[:, k]).all():
+                now[:, k] = first_told(self.venv, source)
+        return now
 
     def _look(self, rows: Flags) -> None:
         """Ask what the current states of these environments offer, and who drives from there."""

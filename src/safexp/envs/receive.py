@@ -57,7 +57,7 @@ def receive(
         following = put(observations, finished, last) if finished else observations
         step = Step(before, executed, following, infos.column)
         try:
-            signals = recorder.constraint.signal(step)
+            signals = recorder.constraint.read(step)
         except Exception:
             signals = recorder.constraint.salvage(step._replace(info=infos.readable))
             raise

@@ -79,6 +79,8 @@ class Recording(VecEnvWrapper, ABC):
         self.account = Account(constraint, venv.num_envs, braking)
         self.remaining = self.account.thresholds
         """What the last step left of the thresholds, also where it ended its episode."""
+        self.measured: Array = np.full((venv.num_envs, len(constraint.sources)), np.nan)
+        """The signals (n, S) that the constraint limits, as they are now, where a shield asks for them."""
         self.mid_step = False
         """Whether a step was begun, or states arrived at, that something broke off: nothing can go on from there."""
         self.span: Spans = untimed

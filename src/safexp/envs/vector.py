@@ -21,7 +21,7 @@ from stable_baselines3.common.vec_env import (
 )
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from safexp.core.arrays import Observations, take
+from safexp.core.arrays import Array, Observations, take
 from safexp.envs.infos import Infos
 from safexp.envs.six_values import SixTuple
 
@@ -72,8 +72,19 @@ def reset_some(venv: VecEnv, environments: NDArray[np.bool_], observations: Obse
         fresh = venv.unwrapped.reset_some(environments)
         rows: Sequence[Any] = [take(fresh, i) for i in indices]
     else:
-        rows = [observation for observation, _ in venv.env_method("reset", indices=indices)]
+        found = venv.env_method("reset", indices=indices)
+        rows = [observation for observation, _ in found]
+        for index, (_, info) in zip(indices, found, strict=True):
+            venv.unwrapped.reset_infos[index] = info
     return put(observations, indices, rows)
+
+
+def first_told(venv: VecEnv, key: str) -> Array:
+    """An entry of each environment's info at its latest reset, as an array (n,), NaN where it gave no number."""
+    inner = venv.unwrapped
+    if isinstance(inner, BatchedVecEnv):
+        return inner.first.get(key, np.full(venv.num_envs, np.nan))
+    return Infos.of(inner.reset_infos).readable(key)
 
 
 def put(observations: Observations, indices: Sequence[int], rows: Sequence[Any]) -> Observations:
@@ -95,6 +106,8 @@ class BatchedVecEnv(VecEnv):
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
         self.envs = envs
         self.columns: dict[str, NDArray[Any]] = {}
+        self.first: dict[str, Array] = {}
+        """What the infos told of first states, by name, NaN where they told nothing."""
         self._same_step = envs.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP
         self._actions: NDArray[Any] = np.empty(0)
         self._observations: Observations = None
@@ -103,7 +116,8 @@ class BatchedVecEnv(VecEnv):
 
     def reset(self) -> VecEnvObs:
         options = self._options[0] or None
-        observations, _ = self.envs.reset(seed=self._seeds[0], options=options)
+        observations, infos = self.envs.reset(seed=self._seeds[0], options=options)
+        self._note_first(infos, np.ones(self.num_envs, dtype=bool))
         self._reset_seeds()
         self._reset_options()
         self._observations = copied(observations)
@@ -111,7 +125,8 @@ class BatchedVecEnv(VecEnv):
 
     def reset_some(self, environments: NDArray[np.bool_]) -> Observations:
         """Reset just these environments; returns all observations."""
-        observations, _ = self.envs.reset(options={"reset_mask": environments})
+        observations, infos = self.envs.reset(options={"reset_mask": environments})
+        self._note_first(infos, environments)
         if not _equal(take(observations, ~environments), take(self._observations, ~environments)):
             raise RuntimeError(
                 f"{type(self.envs).__name__} ignores options['reset_mask'] and reset others too, so episodes "
@@ -130,12 +145,23 @@ class BatchedVecEnv(VecEnv):
         self.columns = _columns(batch, batch.get("final_info", {}) if self._same_step else {}, dones)
         infos = Infos(self.columns, [None] * self.num_envs)
         finished: list[int] = np.flatnonzero(dones).tolist()
-        if finished and not self._same_step:
+        if finished and self._same_step:
+            self._note_first(batch, dones)
+        elif finished:
             self.reset_some(dones)
         for i in finished:
             infos[i]["TimeLimit.truncated"] = not terminated[i]
             infos[i]["terminal_observation"] = batch["final_obs"][i] if self._same_step else copied(take(last, i))
         return self._observations, np.asarray(rewards), dones, infos  # type: ignore[return-value]
+
+    def _note_first(self, infos: dict[str, Any], rows: NDArray[np.bool_]) -> None:
+        """Keep the single numbers that infos tell of these environments' first states."""
+        for key, values in infos.items():
+            if key.startswith("_") or not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
+                continue
+            if values.shape == (self.num_envs,):
+                told = np.where(infos.get(f"_{key}", True), values, np.nan)
+                self.first[key] = np.where(rows, told, self.first.get(key, np.nan))
 
     def close(self) -> None:
         self.envs.close()

@@ -67,7 +67,9 @@ def load_agent(
     files.expect(document, "shield", path)
     files.expect(document, "policy", path)
     with files.understood(path):
-        shield = Shield.build(document["shield"], arrays, quantifier=quantifier, safe_action=safe_action)
+        shield = Shield.build(
+            document["shield"], arrays, constraint=constraint, quantifier=quantifier, safe_action=safe_action
+        )
         braking = float(document.get("braking", 0.0))
         agent = kind(
             venv or NoEnvironments(shield.observation_space, shield.action_space),

@@ -34,7 +34,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 
 from safexp.backups.penalty import Penalty
 from safexp.backups.stops import Stop
-from safexp.constraints import AllOf, Constraint
+from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Observations, as_batch
 from safexp.core.encoding import encode_observations
 from safexp.envs.guard import Guard
@@ -43,14 +43,15 @@ from safexp.mase.agent import Agent
 from safexp.mase.files import load_agent, restore_agent, save_agent
 from safexp.mase.learner import make_learner
 from safexp.mase.replay import Rewriting
-from safexp.quantifiers import Each, Quantifier
+from safexp.quantifiers import Quantifier
 from safexp.quantifiers.foreign import check_round_trip
 from safexp.records.coverage import Coverage, measure, total
 from safexp.records.input_shift import Inputs
 from safexp.shield.candidates import SafeAction
 from safexp.shield.decisions import Decision
-from safexp.shield.logs import Log, read_log, signals_of
+from safexp.shield.logs import Log, read_log
 from safexp.shield.shield import Shield
+from safexp.shield.transitions import parts_of
 
 log = logging.getLogger("safexp")
 
@@ -114,23 +115,17 @@ class MASE(Agent):
             if not isinstance(given, kind) and not (given is None and name in ("penalty", "stop")):
                 raise TypeError(f"{name}={given!r} is not a safexp.{kind.__name__}.")
         venv = as_vec_env(env)
-        if isinstance(constraint, AllOf) and not isinstance(quantifier, Each):
-            quantifier = Each.of(quantifier, len(constraint.parts))
-        limits = constraint.parts if isinstance(constraint, AllOf) else (constraint,)
-        if quantifier.num_costs != len(limits):
-            raise ValueError(
-                f"quantifiers for {quantifier.num_costs} costs, but {type(constraint).__name__} limits {len(limits)}: "
-                "give one for each, or one that is copied for each."
-            )
         shield = Shield(
             quantifier,
             venv.observation_space,
             venv.action_space,
+            constraint=constraint,
             levels=levels,
             safe_action=safe_action,
             verify_safe_action=verify_safe_action,
         )
-        for limit, own in zip(limits, shield.levels or (), strict=False):
+        quantifier = shield.quantifier
+        for limit, own in zip(parts_of(constraint), shield.levels or (), strict=False):
             if own is not None and not limit.on_realised_cost:
                 raise ValueError(
                     f"levels={levels} would round the risks of JointChance down to nothing: leave them out."
@@ -144,7 +139,7 @@ class MASE(Agent):
         if isinstance(seed_data, str | Path):
             seed_data = read_log(seed_data)
         if seed_data is not None:
-            shield.fit(seed_data._replace(costs=constraint.normalise(signals_of(seed_data, constraint))))
+            shield.fit(seed_data)
         check_round_trip(quantifier)
         self.guard = Guard(
             venv, constraint, shield, penalty, shielding=shielding, show_threshold=show_threshold, stop=stop
@@ -226,13 +221,15 @@ class MASE(Agent):
         threshold: float | Array | None = None,
         deterministic: bool = True,
         *,
+        measured: ArrayLike | None = None,
         state: Any = None,
         episode_start: ArrayLike = False,
     ) -> Decision:
         """What the policy proposes in a state, and what the shield makes of it under this threshold.
 
-        Thresholds are told as `Constraint.threshold` tells them, in units of the largest cost of a step. A recurrent
-        policy remembers: give it `episode_start=True` at the first step, and the last decision's `state` at all others.
+        Thresholds are told as `Constraint.threshold` tells them, in units of the largest cost of a step. Signals that
+        `Within` limits and that are not in the observation are `measured` now, (S,). A recurrent policy remembers: give
+        it `episode_start=True` at the first step, and the last decision's `state` at all others.
         """
         proposal = self._propose(observation, threshold, deterministic, state, episode_start)
         threshold, most = proposal.threshold, np.asarray(self.constraint.largest_threshold)
@@ -245,7 +242,7 @@ class MASE(Agent):
         preferences = self.guard.preferences
         ranking = None if preferences is None else lambda: preferences(proposal.shown)
         certifiable = np.asarray(threshold, dtype=np.float64) - self.guard.account.braking
-        decision = self.shield.filter(observation, proposal.action, certifiable, preferences=ranking)
+        decision = self.shield.filter(observation, proposal.action, certifiable, measured=measured, preferences=ranking)
         return decision._replace(state=proposal.state)
 
     def propose(

@@ -33,6 +33,7 @@ class StopHistory:
         self.rewards = np.zeros(shape, dtype=np.float32)
         self.thresholds = np.zeros(shape + np.shape(guard.constraint.largest_threshold))
         self.stopped = np.zeros(shape, dtype=bool)
+        self.measured = np.zeros((*shape, len(guard.constraint.sources)))
 
     def remember(self, position: int) -> NDArray[Any]:
         """Note the guard's last step; returns the executed actions as SB3 stores them, boxes scaled to [−1, 1]."""
@@ -42,6 +43,7 @@ class StopHistory:
         self.rewards[position] = last.rewards
         self.thresholds[position] = last.next_thresholds
         self.stopped[position] = last.stopped
+        self.measured[position] = last.measured
         if isinstance(space, spaces.Box):
             return 2.0 * (last.executed - space.low) / (space.high - space.low) - 1.0
         return last.executed
@@ -54,8 +56,9 @@ class StopHistory:
             rows = steps[start : start + CHUNK], environments[start : start + CHUNK]
             states = guard.raw(take(buffer.next_observations, rows))
             last_safe = self.executed[rows] if isinstance(guard.action_space, spaces.Box) else None
+            limits, measured = self.thresholds[rows] - guard.account.braking, self.measured[rows]
             with guard.span("shield"):
-                outlook = guard.shield.outlook(states, self.thresholds[rows] - guard.account.braking, last_safe)
+                outlook = guard.shield.outlook(states, limits, measured=measured, last_safe=last_safe)
             raw = self.rewards[rows]
             paid = raw if guard.penalty is None else guard.penalty(outlook.least_width)
             buffer.rewards[rows] = np.where(outlook.viable, raw, paid)

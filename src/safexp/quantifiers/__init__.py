@@ -2,8 +2,8 @@
 
 from safexp.quantifiers.base import Quantifier, Transitions
 from safexp.quantifiers.calibrated import Calibrated
+from safexp.quantifiers.change import ChangeModel
 from safexp.quantifiers.features import FeatureRegression
-from safexp.quantifiers.from_margin import FromMargin
 from safexp.quantifiers.glm import GLM
 from safexp.quantifiers.gp.deep import DeepGP
 from safexp.quantifiers.gp.exact import ExactGP
@@ -11,7 +11,6 @@ from safexp.quantifiers.gp.sparse import SparseGP
 from safexp.quantifiers.known import Known
 from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
 from safexp.quantifiers.per_cost import Each
-from safexp.quantifiers.projected import Projected
 from safexp.quantifiers.unknown import Unknown
 
 __all__ = [
@@ -19,14 +18,13 @@ __all__ = [
     "IDENTITY",
     "LOGISTIC",
     "Calibrated",
+    "ChangeModel",
     "DeepGP",
     "Each",
     "ExactGP",
     "FeatureRegression",
-    "FromMargin",
     "Known",
     "Link",
-    "Projected",
     "Quantifier",
     "SparseGP",
     "Transitions",

@@ -20,6 +20,7 @@ class Transitions(NamedTuple):
     `states` (n, ds) are observations flattened to vectors, `actions` (n, da) the *executed* actions (discrete
     ones one-hot), `costs` (n,) or (n, K) lie in [0, 1], `margins` (n,) are signed distances to the limit after the
     step where the task tells them, and `episodes` (n,) number the episodes that the steps belong to, where known.
+    `signals` (n, S) are what `Within` limits, after the step; states are then followed by the same signals before it.
     """
 
     states: Array
@@ -27,15 +28,24 @@ class Transitions(NamedTuple):
     costs: Array
     margins: Array | None = None
     episodes: NDArray[np.int64] | None = None
+    signals: Array | None = None
+
+
+def rows_of(data: Transitions, rows: Any) -> Transitions:
+    """Some of the transitions."""
+    return Transitions(*(None if part is None else part[rows] for part in data))  # type: ignore[arg-type]
 
 
 class Quantifier(ABC):
     """Predicts the cost g(s, a) as `mean ± width`, right for all (s, a) and the whole run with probability 1 − δ.
 
-    `delta` is the probability, over the whole run and not per step, that the interval ever misses.
-    `num_costs` is how many costs K it bounds at once. `bounds_realised_cost` says that `mean + width` bounds the cost
-    that is then *observed*, not just its expectation; only then may a shield round the bound down to a level that can
-    occur.
+    Attributes:
+        delta: the probability, over the whole run and not per step, that the interval ever misses.
+        num_costs: how many costs K it bounds at once.
+        num_signals: how many measured signals S a state ends with; see `ChangeModel`.
+        bounds_realised_cost: `mean + width` bounds the cost that is then *observed*, not just its expectation; only
+            then may a shield round the bound down to a level that can occur.
+        is_regression: it can model any number (`as_regression`), as `ChangeModel` wants it.
 
     A quantifier of one's own defines `predict` and `update`, sets `delta`, and keeps the arguments of its constructor
     as attributes of the same names; `fit`, `settings` and `with_delta` follow from that. One that learns also defines
@@ -61,11 +71,47 @@ class Quantifier(ABC):
 
     delta: float
     num_costs: int = 1
+    num_signals: int = 0
     bounds_realised_cost: bool = False
+    is_regression: bool = False
 
     @abstractmethod
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
         """Mean and width (n, m), of K > 1 costs (n, m, K), of the costs of `actions` (n, m, da) in `states` (n, ds)."""
+
+    def interval(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        """Mean and width of what is modelled, (n, m) or (n, m, S): by default the costs."""
+        return self.predict(states, actions)
+
+    def as_costs(self, mean: Array, width: Array) -> tuple[Array, Array]:
+        """What an `interval` says of the costs."""
+        return mean, width
+
+    def observed(self, data: Transitions) -> Array:
+        """What the `interval` of these transitions was about, (n,) or (n, S)."""
+        return data.costs
+
+    def error(self, observed: Array, mean: Array) -> Array:
+        """By how much the mean was wrong on the side that matters: costs must not be larger."""
+        return observed - mean
+
+    def nearness(self, data: Transitions) -> Array:
+        """How near each transition came to its limit (n,); larger is nearer. By default its largest cost."""
+        return np.asarray(data.costs.max(axis=tuple(range(1, data.costs.ndim))))
+
+    @property
+    def knows(self) -> bool:
+        """Whether it has anything to say yet."""
+        return all(part.knows for part in inner_of(self))
+
+    @property
+    def promises_coverage(self) -> bool:
+        """Whether its widths hold by measurement or under assumptions of the user's, not just by a fit."""
+        return all(part.promises_coverage for part in inner_of(self))
+
+    def as_regression(self, delta: float) -> Quantifier:
+        """A copy that has learned nothing and models any numbers around 0, where `is_regression`."""
+        raise TypeError(f"{type(self).__name__} models costs and nothing else.")
 
     @abstractmethod
     def update(self, data: Transitions) -> None:

@@ -1,63 +1,62 @@
-"""A quantifier whose widths were measured: scaled on held-out episodes, and watched while the run goes on."""
+"""A quantifier whose widths were measured: on bolder stretches than it has seen, and on those of the run."""
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.core.arrays import Array, Flags
-from safexp.quantifiers.base import Quantifier, Transitions
-from safexp.quantifiers.targets import Target, cost_interval, target_of
+from safexp.core.arrays import Array
+from safexp.quantifiers.base import Quantifier, Transitions, rows_of
 
 INNER = "inner."
 """What the names of the inner quantifier's arrays begin with in `Calibrated.state`."""
 
-GOLDEN = (math.sqrt(5) - 1) / 2
-"""Multiples of it, modulo 1, are spread evenly: whole numbers become a sample."""
+STRETCH = 100
+"""Successive transitions that count as one stretch where episodes are not told apart."""
+
+HELD_OUT = 0.2
+"""The share of stretches that every rung holds out."""
+
+CHUNK = 1000
+"""Questions at a time, for which a deep GP needs 50 MB."""
+
+LEAST_CONFIDENCE = 0.5
+"""With less than this nothing is certified."""
 
 log = logging.getLogger("safexp")
 
 
-@runtime_checkable
-class OnTarget(Protocol):
-    """A quantifier that models the cost or the margin, and tells its interval of that."""
-
-    target: Target
-
-    def predict_target(self, states: Array, actions: Array) -> tuple[Array, Array]: ...
-
-
 class Calibrated(Quantifier):
-    """Multiplies the widths of another quantifier until they miss at most a share δ of what is costly.
+    """Multiplies the widths of another quantifier until they miss at most a share δ of all stretches.
 
-    A transition is *costly* if its cost is `near` or more, and an episode if any of its transitions is. A costly
-    episode is *missed* at scale s if one of its costly transitions has cost > mean + s·width. A part of all episodes is
-    held out: the quantifier never learns from them. The scale is the smallest for which, with this confidence, a
-    costly episode like the held-out ones is missed with probability at most δ (`least_scale`). With too few of them for
-    any such statement it is infinite, and nothing is certified. Of a quantifier that models the margin, the margin's
-    width is scaled, and a miss is a margin < mean − s·width.
+    A *stretch* is an episode, or what an update brought of it. Its score is the largest error of any of its steps, in
+    widths, on the side that matters; it is *missed* at scale s if its score is above s. No step has to be costly: a log
+    of a cautious controller calibrates as well as any.
 
-    That holds for episodes like the held-out ones, and a policy that learns makes others. So every update first counts
-    the costly episodes that were missed, before anything is learned from them: each miss multiplies the scale by
-    e^{rate·(1−δ)}, each hit divides it by e^{rate·δ}, down to the held-out scale and never below. However the
-    episodes come about, the share of misses is then at most δ + `excess` / (rate · episodes).
+    `fit` scores stretches by models that have seen only more timid ones: the boldest fifth, which came nearest to its
+    limit, by a model of the others; the boldest fifth of those by a model of what is left; and so on. Exploration goes
+    where the log was boldest and then further, so each of these rungs asks what a run will ask: is the model right one
+    step bolder than its data? The scale is the smallest score that, with this `confidence`, a further stretch exceeds
+    with probability at most δ (`least_scale`), if the next step is like those within the log. With fewer stretches than
+    that takes it is the largest score, and `reached` says how sure that is; below 50% nothing is certified.
 
-    Episodes are told apart by `Transitions.episodes`; without it each transition stands for itself, and must then be
-    like the others independently of its neighbours. δ is the probability of a miss in an episode, not in the whole run.
+    A policy that learns makes other stretches. So every update first scores the new ones, before anything is learned
+    from them: they join the latest `capacity` scores, and besides each miss multiplies the scale by e^{rate·(1−δ)} and
+    each hit divides it by e^{rate·δ}, never to below the scale of the scores.
 
     Args:
-        quantifier: predicts the costs, one of them (`Each` takes several that are calibrated).
-        delta: the share of costly episodes that may be missed.
-        near: the cost, scaled to [0, 1], from which on a transition is costly; 0 takes all.
-        confidence: of the statement about held-out episodes.
-        holdout: the share of episodes that is held out.
-        rate: how strongly a miss during the run counts; 0 does not watch.
+        quantifier: predicts the costs, one of them or those of `Within` (`Each` takes several that are calibrated).
+        delta: the share of stretches that may be missed.
+        confidence: of the statement about the scored stretches.
+        rungs: how many times the boldest fifth of what is left is held out.
+        rate: how strongly a miss during a run counts; 0 does not watch.
         least: the smallest scale; 1 never makes a width narrower than the quantifier did.
-        capacity: how many costly held-out episodes are kept, the latest.
+        capacity: how many scores are kept: the latest, and of a log the boldest.
     """
 
     bounds_realised_cost = True
@@ -67,181 +66,151 @@ class Calibrated(Quantifier):
         quantifier: Quantifier,
         *,
         delta: float = 0.05,
-        near: float = 0.0,
         confidence: float = 0.95,
-        holdout: float = 0.3,
-        rate: float = 0.2,
+        rungs: int = 5,
+        rate: float = 0.05,
         least: float = 1.0,
-        capacity: int = 500,
+        capacity: int = 100,
     ) -> None:
-        for name, value in [("delta", delta), ("confidence", confidence), ("holdout", holdout)]:
+        for name, value in [("delta", delta), ("confidence", confidence)]:
             if not 0 < value < 1:
                 raise ValueError(f"Calibrated({name}={value}) must lie in (0, 1).")
-        for name, value in [("near", near), ("rate", rate), ("least", least)]:
+        for name, value in [("rate", rate), ("least", least)]:
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"Calibrated({name}={value}) must be finite and at least 0.")
-        needed = episodes_needed(delta, confidence)
+        if rungs < 1:
+            raise ValueError(f"Calibrated(rungs={rungs}) must be at least 1: stretches that a model has not seen.")
+        needed = stretches_needed(delta, confidence)
         if capacity < needed:
             raise ValueError(
                 f"Calibrated(capacity={capacity}) is too small: delta={delta:g} with confidence {confidence:g} takes "
-                f"{needed} held-out episodes."
+                f"{needed} stretches."
             )
         self.quantifier = quantifier
         self.delta = delta
-        self.near = near
         self.confidence = confidence
-        self.holdout = holdout
+        self.rungs = rungs
         self.rate = rate
         self.least = least
         self.capacity = capacity
+        self.num_costs = quantifier.num_costs
+        self.num_signals = quantifier.num_signals
         self.excess = 0.0
         self.scale = math.inf
-        self._certifies = True
-        self._held_out: Transitions | None = None
-        self._numbered = 0
+        self.scores: Array = np.zeros(0)
+        self._told = False
+
+    promises_coverage = True
+
+    @property
+    def reached(self) -> float:
+        """The confidence with which the scale misses at most a share δ of stretches like those that were scored."""
+        return self.confidence if len(self.scores) >= self._needed else 1.0 - (1.0 - self.delta) ** len(self.scores)
 
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        if math.isinf(self.scale):
-            mean, width = self.quantifier.predict(states, actions)
-            return np.asarray(mean), np.full(np.shape(width), np.inf)
-        mean, width = self._interval(states, actions)
-        return cost_interval("margin" if self._models_margin else "cost", mean, self.scale * width)
+        return self.as_costs(*self.interval(states, actions))
+
+    def interval(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        mean, width = (np.asarray(part) for part in self.quantifier.interval(states, actions))
+        return mean, np.full(np.shape(width), np.inf) if math.isinf(self.scale) else self.scale * width
+
+    def as_costs(self, mean: Array, width: Array) -> tuple[Array, Array]:
+        return self.quantifier.as_costs(mean, width)
+
+    def observed(self, data: Transitions) -> Array:
+        return self.quantifier.observed(data)
+
+    def error(self, observed: Array, mean: Array) -> Array:
+        return self.quantifier.error(observed, mean)
+
+    def nearness(self, data: Transitions) -> Array:
+        return self.quantifier.nearness(data)
 
     def fit(self, data: Transitions) -> None:
         self._check(data)
-        self.excess, self._held_out, self._numbered = 0.0, None, 0
-        data, held = self._split(data)
-        if held.all():
-            raise ValueError(
-                f"Calibrated(holdout={self.holdout}) holds out all episodes that it was given, and leaves none to "
-                "learn from: give more of them, each with a number of its own."
-            )
-        self.quantifier.fit(rows_of(data, ~held))
-        self._hold_out(rows_of(data, held))
+        self.excess, self._told = 0.0, False
+        stretches = stretches_of(data)
+        scores = np.zeros(0)
+        for learned, held_out in ladder(by_boldness(self.quantifier, data, stretches), self.rungs):
+            model = copy.deepcopy(self.quantifier)
+            model.fit(rows_of(data, np.isin(stretches, learned)))
+            unseen = np.isin(stretches, held_out)
+            found = stretch_maxima(transition_scores(model, rows_of(data, unseen)), stretches[unseen])
+            scores = np.append(scores, found[np.argsort(np.argsort(held_out))])
+        self.scores = scores[-self.capacity :]
+        self.quantifier.fit(data)
+        self._rescale()
 
     def update(self, data: Transitions) -> None:
         self._check(data)
-        self._watch(data)
-        data, held = self._split(data)
-        if not held.all():
-            self.quantifier.update(rows_of(data, ~held))
-        self._hold_out(rows_of(data, held))
+        if self.quantifier.knows:
+            new = stretch_maxima(transition_scores(self.quantifier, data), stretches_of(data))
+            if math.isfinite(self.scale):
+                misses = int((new > self.scale).sum())
+                self.excess = max(self.excess + self.rate * (misses - self.delta * len(new)), 0.0)
+            self.scores = np.concatenate([self.scores, new])[-self.capacity :]
+        self.quantifier.update(data)
+        self._rescale()
 
     def state(self) -> dict[str, NDArray[Any]]:
-        held = {} if self._held_out is None else self._held_out._asdict()
-        return {
-            **{f"{INNER}{name}": part for name, part in self.quantifier.state().items()},
-            **{name: part for name, part in held.items() if part is not None},
-            "watch": np.array([self.excess, self._numbered]),
-        }
+        inner = {f"{INNER}{name}": part for name, part in self.quantifier.state().items()}
+        return {**inner, "scores": self.scores.copy(), "excess": np.array([self.excess])}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self.quantifier.restore(
             {name.removeprefix(INNER): part for name, part in state.items() if name.startswith(INNER)}
         )
-        held = {name: np.array(state[name]) for name in Transitions._fields if name in state}
-        self._held_out = Transitions(**held) if held else None
-        self.excess, self._numbered = float(state["watch"][0]), int(state["watch"][1])
+        self.scores, self.excess = np.array(state["scores"]), float(state["excess"][0])
+        self._told = True
         self._rescale()
 
     def with_delta(self, delta: float) -> Self:
         inner = self.quantifier.with_delta(self.quantifier.delta * delta / self.delta)
-        copy = type(self)(inner, **(self.settings() | {"delta": delta}))
-        copy.restore(self.state())
-        return copy
+        settings = self.settings() | {"delta": delta}
+        settings["capacity"] = max(self.capacity, stretches_needed(delta, self.confidence))
+        copied = type(self)(inner, **settings)
+        copied.restore(self.state())
+        return copied
 
     @property
-    def held_out_episodes(self) -> int:
-        """How many costly episodes the scale rests on."""
-        return 0 if self._held_out is None else len(episode_maxima(self._held_out.costs, self._held_out.episodes))
-
-    def _watch(self, data: Transitions) -> None:
-        """Count the missed among the costly episodes of these transitions, which nothing was learned from yet."""
-        costly = rows_of(data, data.costs >= self.near)
-        if len(costly.costs) == 0 or math.isinf(self.scale):
-            return
-        worst = episode_maxima(self._scores(costly), costly.episodes)
-        misses = int((worst > self.scale).sum())
-        self.excess = max(self.excess + self.rate * (misses - self.delta * len(worst)), 0.0)
-
-    def _hold_out(self, data: Transitions) -> None:
-        """Keep the costly ones of these transitions, and calibrate anew."""
-        costly = rows_of(data, data.costs >= self.near)
-        if len(costly.costs):
-            both = costly if self._held_out is None else joined(self._held_out, costly)
-            assert both.episodes is not None, "numbered when they came"
-            self._held_out = rows_of(both, both.episodes >= np.unique(both.episodes)[-self.capacity :][0])
-        self._rescale()
+    def _needed(self) -> int:
+        return stretches_needed(self.delta, self.confidence)
 
     def _rescale(self) -> None:
-        worst = np.zeros(0)
-        if self._held_out is not None:
-            worst = episode_maxima(self._scores(self._held_out), self._held_out.episodes)
-        scale = least_scale(worst, self.delta, self.confidence)
-        certifies = math.isfinite(scale)
-        if self._certifies and not certifies:
-            log.warning("Calibrated certifies nothing: %s", self._why_nothing(worst))
-        self._certifies = certifies
-        self.scale = max(scale, self.least) * math.exp(min(self.excess, 700.0)) if certifies else math.inf
+        scale = least_scale(self.scores, self.delta, self.confidence)
+        if math.isinf(scale) and len(self.scores) and self.reached >= LEAST_CONFIDENCE:
+            scale = float(self.scores.max())
+        self.scale = max(scale, self.least) * math.exp(min(self.excess, 700.0)) if math.isfinite(scale) else math.inf
+        if not self._told and self.quantifier.knows:
+            self._told = True
+            self._tell()
 
-    def _why_nothing(self, worst: Array) -> str:
-        needed = episodes_needed(self.delta, self.confidence)
-        if len(worst) >= needed:
-            beyond = int(np.isinf(worst).sum())
-            return f"no width would have covered {beyond} of {len(worst)} held-out episodes (see earlier warnings)."
-        return (
-            f"{len(worst)} held-out episodes have a cost of {self.near:g} or more, and delta={self.delta:g} with "
-            f"confidence {self.confidence:g} takes {needed}; give more seed data, a larger delta or holdout, or a "
-            "smaller near."
-        )
-
-    def _scores(self, data: Transitions) -> Array:
-        """By how many widths each cost lies above its mean, (n,); infinite where the quantifier does not answer."""
-        try:
-            mean, width = self._interval(data.states, data.actions[:, None])
-            if self._models_margin:
-                return excess_in_widths(-target_of("Calibrated", "margin", data), -mean[:, 0], width[:, 0])
-            return excess_in_widths(data.costs, mean[:, 0], width[:, 0])
-        except Exception as error:  # whatever went wrong, it predicted nothing
-            log.warning("%s could not be calibrated: %s", type(self.quantifier).__name__, error)
-            return np.full(len(data.costs), np.inf)
-
-    @property
-    def _models_margin(self) -> bool:
-        return isinstance(self.quantifier, OnTarget) and self.quantifier.target == "margin"
-
-    def _interval(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        """Mean and width (n, m) of what is modelled, the cost or the margin."""
-        if isinstance(self.quantifier, OnTarget):
-            mean, width = self.quantifier.predict_target(states, actions)
-        else:
-            mean, width = self.quantifier.predict(states, actions)
-        return np.asarray(mean), np.asarray(width)
-
-    def _split(self, data: Transitions) -> tuple[Transitions, Flags]:
-        """The transitions with episode numbers that did not occur before, and which of them are held out, (n,).
-
-        A fixed share of any stretch of the original numbers is, so an episode that goes on after an update stays on its
-        side; where it does, its two parts count as two episodes.
-        """
-        if data.episodes is None:
-            numbers = chosen_by = self._numbered + np.arange(len(data.costs))
-        else:
-            numbers = self._numbered + np.unique(data.episodes, return_inverse=True)[1]
-            chosen_by = data.episodes
-        self._numbered = int(numbers.max(initial=self._numbered - 1)) + 1
-        return data._replace(episodes=numbers), (chosen_by * GOLDEN) % 1.0 < self.holdout
+    def _tell(self) -> None:
+        count, beyond = len(self.scores), int(np.isinf(self.scores).sum())
+        if math.isinf(self.scale) and beyond and self.reached >= LEAST_CONFIDENCE:
+            log.warning("Calibrated certifies nothing: no width would have covered %d of %d stretches", beyond, count)
+        elif count < self._needed:
+            log.warning(
+                "Calibrated has %d stretches, and %d are needed for delta=%g with confidence %g: its scale holds with "
+                "confidence %.0f%%%s; give more episodes, or a larger delta",
+                count,
+                self._needed,
+                self.delta,
+                self.confidence,
+                100 * self.reached,
+                ", so that nothing is certified" if math.isinf(self.scale) else "",
+            )
 
     def _check(self, data: Transitions) -> None:
-        if data.costs.ndim != 1:
+        if data.costs.ndim != 1 and data.signals is None:
             raise ValueError(
                 f"Calibrated was given costs of shape {data.costs.shape}, expected (n,): calibrate each of several "
                 "costs by itself, Each(Calibrated(...), Calibrated(...))."
             )
 
 
-def episodes_needed(delta: float, confidence: float) -> int:
-    """How many episodes without a miss it takes to say, with this confidence, that at most a share δ is missed."""
+def stretches_needed(delta: float, confidence: float) -> int:
+    """How many stretches without a miss it takes to say, with this confidence, that at most a share δ is missed."""
     return math.ceil(math.log(1 - confidence) / math.log(1 - delta))
 
 
@@ -260,30 +229,58 @@ def least_scale(scores: Array, delta: float, confidence: float) -> float:
     return math.inf if larger < 0 else float(np.sort(scores)[len(scores) - 1 - larger])
 
 
-def excess_in_widths(costs: Array, mean: Array, width: Array) -> Array:
-    """(cost − mean) / width, (n,): 0 where a width of 0 was right, infinite where it was wrong or is no width."""
-    over = np.where(width > 0, costs - mean, np.where(costs > mean + 1e-9, np.inf, 0.0))
+def error_in_widths(error: Array, width: Array) -> Array:
+    """Error / width: 0 where a width of 0 was right, infinite where it was wrong or is no width."""
+    over = np.where(width > 0, error, np.where(error > 1e-9, np.inf, 0.0))
     scores = over / np.where(width > 0, width, 1.0)
-    return np.where(np.isfinite(mean) & (width >= 0), scores, np.inf)
+    return np.where(np.isfinite(error) & (width >= 0), scores, np.inf)
 
 
-def episode_maxima(scores: Array, episodes: NDArray[np.int64] | None) -> Array:
-    """The largest score of each episode; all scores where episodes are not told apart."""
-    if episodes is None:
-        return scores
-    _, index = np.unique(episodes, return_inverse=True)
-    largest = np.full(int(index.max(initial=-1)) + 1, -np.inf)
+def stretches_of(data: Transitions) -> NDArray[np.int64]:
+    """The number (n,) of each transition's stretch, from 0: its episode, or so many successive transitions."""
+    if data.episodes is None:
+        return np.arange(len(data.costs)) // STRETCH
+    return np.unique(data.episodes, return_inverse=True)[1]
+
+
+def stretch_maxima(scores: Array, stretches: NDArray[np.int64]) -> Array:
+    """The largest score of each stretch that occurs, in their order."""
+    numbers, index = np.unique(stretches, return_inverse=True)
+    largest = np.full(len(numbers), -np.inf)
     np.maximum.at(largest, index, scores)
     return largest
 
 
-def rows_of(data: Transitions, rows: Any) -> Transitions:
-    """Some of the transitions."""
-    return Transitions(*(None if part is None else part[rows] for part in data))  # type: ignore[arg-type]
-
-
-def joined(first: Transitions, second: Transitions) -> Transitions:
-    """Both, one after the other; what only one of them tells is left out."""
-    return Transitions(
-        *(None if a is None or b is None else np.concatenate([a, b]) for a, b in zip(first, second, strict=True))  # type: ignore[arg-type]
+def by_boldness(quantifier: Quantifier, data: Transitions, stretches: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The stretches, the boldest last: which came nearest to their limit; of equals, that with more unusual inputs."""
+    inputs = np.concatenate([data.states, data.actions], axis=1)
+    unusual = (np.abs(inputs - inputs.mean(axis=0)) / np.maximum(inputs.std(axis=0), np.finfo(np.float64).tiny)).max(
+        axis=1
     )
+    return np.lexsort([stretch_maxima(values, stretches) for values in (unusual, quantifier.nearness(data))])
+
+
+def ladder(order: NDArray[np.int64], rungs: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """What is learned and what is held out on each rung, from the bottom up, of stretches in the order of boldness."""
+    found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    left = len(order)
+    while len(found) < rungs and (below := left - math.ceil(left * HELD_OUT)) > 0:
+        found.append((order[:below], order[below:left]))
+        left = below
+    return found[::-1]
+
+
+def transition_scores(model: Quantifier, data: Transitions) -> Array:
+    """The largest error of each transition (n,) in widths; infinite where the model does not answer."""
+    chunks = np.array_split(np.arange(len(data.costs)), len(data.costs) // CHUNK + 1)
+    return np.concatenate([_scores(model, rows_of(data, some)) for some in chunks])
+
+
+def _scores(model: Quantifier, data: Transitions) -> Array:
+    try:
+        mean, width = (np.asarray(part)[:, 0] for part in model.interval(data.states, data.actions[:, None]))
+        scores = error_in_widths(model.error(model.observed(data), mean), width)
+    except Exception as error:  # whatever went wrong, it predicted nothing
+        log.warning("%s could not be calibrated: %s", type(model).__name__, error)
+        return np.full(len(data.costs), np.inf)
+    return np.asarray(scores.max(axis=tuple(range(1, scores.ndim))))

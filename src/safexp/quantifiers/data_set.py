@@ -18,18 +18,24 @@ class DataSet:
     While there is room everything is kept. Then a quarter of the places each goes to
 
     - an even sample of the whole run (every transition draws a number; the largest ones stay),
-    - costly steps, the latest updates' first,
+    - costly steps, the latest updates' first, where what is learned is a cost,
     - the steps with the smallest |margin|, of those whose margins are given,
     - an even sample of the latest update.
 
     Places that a class cannot fill go to the even sample. The same updates in the same order keep the same rows.
+
+    Args:
+        capacity: how many transitions are kept.
+        seed: of what is drawn.
+        costly: whether `costs` are costs. Choosing changes by their sign would bias their mean.
     """
 
-    def __init__(self, capacity: int, seed: int) -> None:
+    def __init__(self, capacity: int, seed: int, *, costly: bool = True) -> None:
         if capacity < SHARES:
             raise ValueError(f"capacity={capacity} must be at least {SHARES} transitions.")
         self.capacity = capacity
         self.seed = seed
+        self.costly = costly
         self.rows: Transitions | None = None
         self._draws: Array = np.zeros(0)
         self._arrivals: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -70,7 +76,8 @@ class DataSet:
 
         latest_first = np.lexsort((-draws, -arrivals))
         take(share, np.argsort(-draws))
-        take(share, latest_first[data.costs[latest_first] > 0])
+        if self.costly:
+            take(share, latest_first[data.costs[latest_first] > 0])
         if data.margins is not None:
             take(share, np.argsort(np.abs(data.margins), kind="stable")[: int(np.isfinite(data.margins).sum())])
         take(share, latest_first[arrivals[latest_first] == self.updates])

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
 from safexp.core.extras import needed_for
-from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.base import Transitions
 from safexp.quantifiers.data_set import DataSet, check_transitions
+from safexp.quantifiers.fitted import FittedQuantifier
 from safexp.quantifiers.linear_head import Head
 from safexp.quantifiers.regression import (
     check_counts,
@@ -23,14 +24,8 @@ from safexp.quantifiers.regression import (
     refit,
     standards,
 )
-from safexp.quantifiers.targets import (
-    Target,
-    check_target,
-    cost_interval,
-    prior_mean,
-    target_of,
-    unknown_interval,
-)
+from safexp.quantifiers.support import REACH
+from safexp.quantifiers.targets import Target, normal_multiplier, prior_mean, target_of
 
 Features = Literal["random", "learned"]
 
@@ -38,7 +33,7 @@ LAYER = "layer."
 """What the names of a feature map's arrays begin with in `FeatureRegression.state`."""
 
 
-class FeatureRegression(Quantifier):
+class FeatureRegression(FittedQuantifier):
     """A linear function ⟨θ, φ(s, a)⟩ of D features on the cost or on the margin.
 
     With Λ = λI + Σφφᵀ and the ridge estimate θ̂, for all (s, a) and all times at once with probability 1 − δ,
@@ -48,6 +43,8 @@ class FeatureRegression(Quantifier):
     (Abbasi-Yadkori et al. 2011), *if* the target less the prior's mean (1 for a cost, 0 for a margin) is ⟨θ, φ⟩ with
     ‖θ‖ ≤ B = `norm_bound`, plus noise that is R-sub-Gaussian given the past (R = `noise`), and φ was fixed before the
     data. The first *if* is a strong one: where the features cannot express the target, the width shrinks all the same.
+    As the regression of a `ChangeModel`, R is at least the root mean square of what the features leave unexplained, and
+    the width has a multiple of that besides: it is to cover what is then measured.
 
     "random" features are cosines whose inner product approximates an RBF kernel; they are fixed but for the standards
     of the inputs, which the first data sets without looking at costs. Every transition counts, by a rank-one update or,
@@ -68,6 +65,7 @@ class FeatureRegression(Quantifier):
         steps: gradient steps of an update.
         first_steps: gradient steps from scratch.
         learning_rate: of Adam.
+        reach: how far beyond the visited range of an input widths are finite, in its standard deviations.
         seed: of features, batches, and of what is kept.
     """
 
@@ -86,9 +84,10 @@ class FeatureRegression(Quantifier):
         steps: int = 50,
         first_steps: int = 500,
         learning_rate: float = 3e-3,
+        reach: float = REACH,
         seed: int = 0,
     ) -> None:
-        check_target("FeatureRegression", target)
+        super().__init__(target, reach)
         if features not in get_args(Features):
             raise ValueError(f"FeatureRegression(features={features!r}) is not one of {', '.join(get_args(Features))}.")
         check_counts("FeatureRegression", num_features=num_features, steps=steps, first_steps=first_steps)
@@ -102,7 +101,6 @@ class FeatureRegression(Quantifier):
         if not (math.isfinite(noise) and noise >= 0):
             raise ValueError(f"FeatureRegression(noise={noise}) must be finite and at least 0.")
         check_delta("FeatureRegression", delta)
-        self.target = target
         self.features = features
         self.num_features = num_features
         self.lengthscale = lengthscale
@@ -116,33 +114,35 @@ class FeatureRegression(Quantifier):
         self.learning_rate = learning_rate
         self.seed = seed
         self.bounds_realised_cost = noise == 0 and features == "random"
-        self._data = DataSet(capacity, seed)
+        self._data = DataSet(capacity, seed, costly=target != "change")
         self._layers: list[Array] = []
         self._split = 0
         self._head: Head | None = None
+        self._residual = 0.0
+        self._multiplier = normal_multiplier(delta)
 
-    def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        if self._head is None:
-            return unknown_interval(*actions.shape[:2])
-        return cost_interval(self.target, *self.predict_target(states, actions))
+    @property
+    def knows(self) -> bool:
+        return self._head is not None
 
-    def predict_target(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        """Mean and width (n, m) of what is modelled: the cost, or the margin."""
-        if self._head is None:
-            raise ValueError("FeatureRegression has not learned anything yet: call fit or update first.")
+    def _predicted(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        assert self._head is not None, "asked only where it knows"
         check_question("FeatureRegression", (self._split, len(self._layers[0]) - self._split), states, actions)
         phi = self._phi(states, actions)
         mean, norm = self._head.predict(phi.reshape(-1, phi.shape[2]))
-        width = self._head.scale(self.norm_bound, self.noise, self.delta) * norm
-        return mean.reshape(phi.shape[:2]) + prior_mean(self.target), width.reshape(phi.shape[:2])
+        noise = max(self.noise, self._residual)
+        width = self._head.scale(self.norm_bound, noise, self.delta) * norm + self._multiplier * self._residual
+        return mean.reshape(phi.shape[:2]), width.reshape(phi.shape[:2])
 
     def update(self, data: Transitions) -> None:
         values = target_of("FeatureRegression", self.target, data) - prior_mean(self.target)
         if self.features == "learned":
             self._data.add(data)
+            self._support.add(pairs_of(data))
             learned = refit("FeatureRegression", (self._layers, self._head), self._learn)
             assert learned is not None, "a pair is kept where nothing new was learned"
             self._layers, self._head = learned
+            self._settle()
             return
         check_transitions(data)
         if self._head is None:
@@ -151,18 +151,27 @@ class FeatureRegression(Quantifier):
             self._head = Head(self.num_features, self.regulariser)
         check_question("FeatureRegression", (self._split, len(self._layers[0]) - self._split), *_asked(data))
         self._head.absorb(self._phi(*_asked(data))[:, 0], values)
+        self._settle()
+        self._support.add(pairs_of(data))
 
     def state(self) -> dict[str, NDArray[Any]]:
         if self._head is None:
             return self._data.state()
+        kept = {**super().state(), **self._data.state()}
         layers = {f"{LAYER}{k}": layer for k, layer in enumerate(self._layers)}
-        return {**self._data.state(), **layers, **self._head.state(), "split": np.array([float(self._split)])}
+        return {**kept, **layers, **self._head.state(), "split": np.array([float(self._split)])}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        super().restore(state)
         self._data.restore(state)
         self._layers = [np.array(state[f"{LAYER}{k}"]) for k in range(sum(name.startswith(LAYER) for name in state))]
         self._head = Head.of(state, self.regulariser) if self._layers else None
         self._split = int(state["split"][0]) if self._layers else 0
+        self._settle()
+
+    def _settle(self) -> None:
+        """Of a change nobody knows the noise beforehand: it is what the features leave unexplained."""
+        self._residual = self._head.residual if self._head is not None and self.target == "change" else 0.0
 
     def _learn(self) -> tuple[list[Array], Head]:
         with needed_for("training FeatureRegression(features='learned')"):

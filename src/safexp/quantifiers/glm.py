@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
-from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.base import Quantifier, Transitions, arguments_of
 from safexp.quantifiers.links import IDENTITY, Link
 
 Features = Callable[[Array, Array], Array]
@@ -29,6 +29,8 @@ class GLM(Quantifier):
     `features` maps states (N, ds) and actions (N, da) to (N, d). The model keeps at most `capacity` distinct
     features; what comes later is left out of fit and Λ alike, so the width stays right.
     """
+
+    is_regression = True
 
     def __init__(
         self,
@@ -82,6 +84,9 @@ class GLM(Quantifier):
         if data.costs.ndim != 1:
             raise ValueError(f"costs are {data.costs.shape}; a GLM models one cost: give each cost a GLM of its own")
         self.learn(self._features(data.states, data.actions), data.costs)
+
+    def as_regression(self, delta: float) -> Quantifier:
+        return GLM(**(arguments_of(self) | {"delta": delta}))
 
     def learn(self, phi: Array, costs: Array) -> None:
         """Learn costs (N,) at features (N, d); repeated features are kept once, with their number and sum."""

@@ -15,7 +15,8 @@ class Known(Quantifier):
     """Mean `cost(states, actions)`, with a width of 0 or as given.
 
     Args:
-        cost: gets states (N, ds) and actions (N, da), discrete ones one-hot, and returns costs (N,) in [0, 1].
+        cost: gets states (N, ds) and actions (N, da), discrete ones one-hot, and returns costs (N,) in [0, 1]; under
+            `Within` the signals after the step, (N,) or (N, S), in their own units.
         width: how far the true cost may be from it: a number, or a function like `cost`.
         delta: the probability that the two are ever further apart.
     """
@@ -38,17 +39,21 @@ class Known(Quantifier):
         self.delta = delta
 
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        return self.values(states, actions, ())
+
+    def values(self, states: Array, actions: Array, single: tuple[int, ...]) -> tuple[Array, Array]:
+        """What the functions say, (n, m, ...), where one pair of state and action has values of shape `single`."""
         n, m, size = actions.shape
         pairs = np.repeat(states, m, axis=0), actions.reshape(n * m, size)
         mean = np.asarray(self.cost(*pairs), dtype=np.float64)
-        width = np.asarray(self.width(*pairs) if callable(self.width) else np.full(n * m, self.width), dtype=np.float64)
+        width = np.asarray(self.width(*pairs) if callable(self.width) else np.full(mean.shape, self.width), dtype=float)
         for name, found in (("cost", mean), ("width", width)):
-            if found.shape != (n * m,):
+            if found.shape != (n * m, *single) and not (single == (1,) and found.shape == (n * m,)):
                 raise ValueError(
-                    f"Known's function {name} returned shape {found.shape}, expected ({n * m},): it is given states "
-                    f"{pairs[0].shape} and actions {pairs[1].shape} and returns one number for each pair."
+                    f"Known's function {name} returned shape {found.shape}, expected {(n * m, *single)}: it is given "
+                    f"states {pairs[0].shape} and actions {pairs[1].shape} and returns one number for each pair."
                 )
-        return mean.reshape(n, m), width.reshape(n, m)
+        return mean.reshape(n, m, *single), width.reshape(n, m, *single)
 
     def update(self, data: Transitions) -> None:
         """Nothing to learn."""

@@ -18,7 +18,7 @@ DRIFT = 1000
 
 
 class Head:
-    """The statistics Λ = λI + Σφφᵀ and Σφy of D features, and Λ⁻¹."""
+    """The statistics Λ = λI + Σφφᵀ, Σφy and Σy² of D features, and Λ⁻¹."""
 
     def __init__(self, num_features: int, regulariser: float) -> None:
         self.regulariser = regulariser
@@ -27,12 +27,16 @@ class Head:
         self.inverse: Array = np.eye(num_features) / regulariser
         self.weights: Array = np.zeros(num_features)
         self.log_det = num_features * math.log(regulariser)
+        self.squares = 0.0
+        self.count = 0
         self._updates = 0
 
     def absorb(self, phi: Array, values: Array) -> None:
         """Take in features (n, D) and their values (n,)."""
         self.gram += phi.T @ phi
         self.moment += phi.T @ values
+        self.squares += float(values @ values)
+        self.count += len(values)
         if len(phi) > FEW or self._updates + len(phi) > DRIFT:
             self._solve()
             return
@@ -49,6 +53,14 @@ class Head:
         squares = np.einsum("nd,nd->n", phi @ self.inverse, phi)
         return phi @ self.weights, np.sqrt(np.maximum(squares, 0.0))
 
+    @property
+    def residual(self) -> float:
+        """The root mean square of what the features leave unexplained, per degree of freedom that is left."""
+        explained = 2 * self.weights @ self.moment - self.weights @ self.gram @ self.weights
+        explained += self.regulariser * self.weights @ self.weights
+        used = len(self.gram) - self.regulariser * float(np.trace(self.inverse))
+        return math.sqrt(max(self.squares - float(explained), 0.0) / max(self.count - used, 1.0))
+
     def scale(self, norm_bound: float, noise: float, delta: float) -> float:
         """The factor of ‖φ‖_{Λ⁻¹} in the self-normalised bound."""
         information = self.log_det - len(self.gram) * math.log(self.regulariser)
@@ -58,7 +70,8 @@ class Head:
     def state(self) -> dict[str, NDArray[Any]]:
         """As named arrays."""
         solved = {"inverse": self.inverse, "log_det": np.array([self.log_det, float(self._updates)])}
-        return {"gram": self.gram, "moment": self.moment, **solved}
+        sums = np.array([self.squares, float(self.count)])
+        return {"gram": self.gram, "moment": self.moment, "sums": sums, **solved}
 
     @classmethod
     def of(cls, state: dict[str, NDArray[Any]], regulariser: float) -> Self:
@@ -66,6 +79,7 @@ class Head:
         head = cls(len(state["moment"]), regulariser)
         head.gram, head.moment, head.inverse = (np.array(state[name]) for name in ("gram", "moment", "inverse"))
         head.log_det, head._updates = float(state["log_det"][0]), int(state["log_det"][1])
+        head.squares, head.count = float(state["sums"][0]), int(state["sums"][1])
         head.weights = head.inverse @ head.moment
         return head
 

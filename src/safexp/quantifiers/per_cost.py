@@ -9,21 +9,23 @@ from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
 from safexp.quantifiers.base import Quantifier, Transitions, inner_of
-from safexp.quantifiers.from_margin import FromMargin
 
 
 def models_margin(quantifier: Quantifier) -> bool:
     """Whether it predicts the cost from the margin, by itself or through one inside it."""
-    by_itself = isinstance(quantifier, FromMargin) or getattr(quantifier, "target", None) == "margin"
-    return by_itself or any(models_margin(part) for part in inner_of(quantifier))
+    return getattr(quantifier, "target", None) == "margin" or any(models_margin(part) for part in inner_of(quantifier))
 
 
 class Each(Quantifier):
-    """Puts K quantifiers side by side; the probability that any of them misses is at most the sum of their δ."""
+    """Quantifiers side by side, one for each part of `AllOf`.
+
+    The probability that any of them misses is at most the sum of their δ.
+    """
 
     def __init__(self, *parts: Quantifier) -> None:
         self.parts = parts
-        self.num_costs = len(parts)
+        self.num_costs = sum(part.num_costs for part in parts)
+        self.num_signals = sum(part.num_signals for part in parts)
         self.delta = sum(part.delta for part in parts)
         self.bounds_realised_cost = all(part.bounds_realised_cost for part in parts)
 
@@ -42,16 +44,20 @@ class Each(Quantifier):
         return cls(*(quantifier.with_delta(quantifier.delta / count) for _ in range(count)))
 
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        predictions = [part.predict(states, actions) for part in self.parts]
-        return np.stack([mean for mean, _ in predictions], -1), np.stack([width for _, width in predictions], -1)
+        answers = [part.predict(own, actions) for part, own in zip(self.parts, self._states(states), strict=True)]
+        shape = actions.shape[:2]
+        mean, width = (
+            np.concatenate([np.reshape(one, (*shape, -1)) for one in kind], -1) for kind in zip(*answers, strict=True)
+        )
+        return mean, width
 
     def update(self, data: Transitions) -> None:
-        for k, part in enumerate(self.parts):
-            part.update(data._replace(costs=data.costs[:, k]))
+        for part, own in zip(self.parts, self._data(data), strict=True):
+            part.update(own)
 
     def fit(self, data: Transitions) -> None:
-        for k, part in enumerate(self.parts):
-            part.fit(data._replace(costs=data.costs[:, k]))
+        for part, own in zip(self.parts, self._data(data), strict=True):
+            part.fit(own)
 
     def settings(self) -> dict[str, Any]:
         """Nothing: its parts are all there is to it."""
@@ -65,6 +71,29 @@ class Each(Quantifier):
             own = f"{k}."
             part.restore({name.removeprefix(own): array for name, array in state.items() if name.startswith(own)})
 
+    def _states(self, states: Array) -> list[Array]:
+        """The states for each part: without the signals, or followed by its own alone."""
+        if not self.num_signals:
+            return [states] * len(self.parts)
+        bare, signals = np.split(states, [states.shape[1] - self.num_signals], axis=1)
+        return [np.concatenate([bare, own], axis=1) for own in _shares(signals, [p.num_signals for p in self.parts])]
+
+    def _data(self, data: Transitions) -> list[Transitions]:
+        """The transitions for each part: with its own costs and signals."""
+        costs = _shares(data.costs, [part.num_costs for part in self.parts])
+        signals = [None] * len(costs)
+        if data.signals is not None:
+            signals = _shares(data.signals, [part.num_signals for part in self.parts])  # type: ignore[assignment]
+        return [
+            data._replace(states=states, costs=own[:, 0] if own.shape[1] == 1 else own, signals=measured)
+            for states, own, measured in zip(self._states(data.states), costs, signals, strict=True)
+        ]
+
     def with_delta(self, delta: float) -> Self:
         share = delta / len(self.parts)
         return type(self)(*(part.with_delta(share) for part in self.parts))
+
+
+def _shares(columns: Array, counts: list[int]) -> list[Array]:
+    """Columns (n, sum of counts) as so many for each."""
+    return np.split(columns, np.cumsum(counts)[:-1], axis=1)

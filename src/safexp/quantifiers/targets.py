@@ -10,7 +10,8 @@ import numpy as np
 from safexp.core.arrays import Array
 from safexp.quantifiers.base import Transitions
 
-Target = Literal["cost", "margin"]
+Target = Literal["cost", "margin", "change"]
+"""What is modelled: the cost, the signed margin, or (by `ChangeModel`) any number around 0."""
 
 
 def check_target(owner: str, target: str) -> None:
@@ -21,7 +22,7 @@ def check_target(owner: str, target: str) -> None:
 
 def target_of(owner: str, target: Target, data: Transitions) -> Array:
     """What is modelled (n,); raises `ValueError` where margins are wanted and missing."""
-    if target == "cost":
+    if target != "margin":
         return data.costs
     if data.margins is None:
         raise ValueError(
@@ -32,7 +33,7 @@ def target_of(owner: str, target: Target, data: Transitions) -> Array:
 
 
 def prior_mean(target: Target) -> float:
-    """What is predicted where nothing is known: the worst cost, or to be at the limit."""
+    """What is predicted where nothing is known: the worst cost, to be at the limit, or no change."""
     return 1.0 if target == "cost" else 0.0
 
 
@@ -42,7 +43,7 @@ def cost_interval(target: Target, mean: Array, width: Array) -> tuple[Array, Arr
     A margin that is surely above 0 means cost 0 ± 0, one surely below 0 cost 1 ± 0, and any other ½ ± ½: the cost
     is then between 0 and 1, and no more is known. NaN stays NaN.
     """
-    if target == "cost":
+    if target != "margin":
         return mean, width
     unsure = np.where(np.abs(mean) > width, 0.0, 0.5)
     if (unknown := np.isnan(mean + width)).any():
@@ -50,9 +51,16 @@ def cost_interval(target: Target, mean: Array, width: Array) -> tuple[Array, Arr
     return np.where(mean < -width, 1.0, unsure), unsure
 
 
-def unknown_interval(n: int, m: int) -> tuple[Array, Array]:
-    """What is said of the costs (n, m) before there is a model: nothing."""
-    return np.full((n, m), 0.5), np.full((n, m), np.inf)
+def unknown_interval(target: Target, n: int, m: int) -> tuple[Array, Array]:
+    """What is said (n, m) before there is a model: nothing."""
+    return np.full((n, m), 0.5 if target == "cost" else 0.0), np.full((n, m), np.inf)
+
+
+def error_of(target: Target, observed: Array, mean: Array) -> Array:
+    """By how much a mean was wrong on the side that matters: too low a cost, too high a margin, any change."""
+    if target == "change":
+        return np.abs(observed - mean)
+    return observed - mean if target == "cost" else mean - observed
 
 
 def normal_multiplier(delta: float) -> float:

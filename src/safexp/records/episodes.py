@@ -103,8 +103,9 @@ class Recorder:
     def end(self, environments: Flags, stopped: Flags) -> None:
         """Episodes end in these environments; `stopped` tells which of them were stopped."""
         for i in np.flatnonzero(environments):
-            signals = self._signals[i, : self._length[i]]
-            costs = self.constraint.true_cost(np.concatenate([self._first[i : i + 1], signals]))
+            first, signals = self._first[i : i + 1], self._signals[i, : self._length[i]]
+            constraint = self._as_it_was(int(i))
+            costs = np.concatenate([constraint.true_cost(first), constraint.true_cost(signals)])
             episode = Episode(
                 episode=len(self.episodes),
                 end_step=self.steps,
@@ -148,9 +149,12 @@ class Recorder:
 
     def _violated(self, environment: int) -> bool:
         """Judge the episode of an environment so far, by the limits that held when its steps came."""
-        so_far = slice(None, self._length[environment])
-        constraint = self.constraint.settled(self._limits[environment, so_far])
-        return constraint.violated(self._first[environment, ...], self._signals[environment, so_far])
+        signals = self._signals[environment, : self._length[environment]]
+        return self._as_it_was(environment).violated(self._first[environment, ...], signals)
+
+    def _as_it_was(self, environment: int) -> Constraint:
+        """The constraint with the limits that held when the steps of an environment's episode came."""
+        return self.constraint.settled(self._limits[environment, : self._length[environment]])
 
     def _ask_limits(self, environments: Flags) -> None:
         """Ask for the limits of the next steps of these environments, now that they come."""

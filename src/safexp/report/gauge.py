@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from safexp.constraints import Budget, Constraint, Margin
+import numpy as np
+
+from safexp.constraints import Budget, Constraint, Within
 
 LOW = 0.25
 """A budget of which less than this share is left is shown as low."""
@@ -20,7 +22,7 @@ class Gauge(NamedTuple):
 
 
 def gauge(constraint: Constraint, threshold: float, signal: float | None) -> Gauge:
-    """Of a budget what is left of it; of a margin the last one; of anything else the last cost beside its limit.
+    """Of a budget what is left of it; of a signal the last value; of anything else the last cost beside its limit.
 
     `threshold` is scaled as the constraint has it, `signal` is what the last step brought, in the user's units.
     """
@@ -30,10 +32,14 @@ def gauge(constraint: Constraint, threshold: float, signal: float | None) -> Gau
             return Gauge(f"budget of {constraint.limit:g} overspent by {-left:.3g}", 1.0, None, "bad")
         share = min(left / constraint.limit, 1.0) if constraint.limit else 0.0
         return Gauge(f"budget left: {left:.3g} of {constraint.limit:g}", share, None, "good" if share > LOW else "low")
-    if isinstance(constraint, Margin):
-        label = "margin: none yet" if signal is None else f"margin: {signal:.3g}"
-        level = 0.5 if signal is None else _clipped(0.5 + signal / (2 * constraint.scale))
-        return Gauge(label, level, 0.5, "bad" if level < 0.5 else "good")
+    if isinstance(constraint, Within):
+        name = ", ".join(constraint.names)
+        if signal is None:
+            return Gauge(
+                f"{name}: several limits" if constraint.num_costs > 1 else f"{name}: none yet", 0.5, 0.5, "good"
+            )
+        room = 1.0 - float(constraint.normalise(np.asarray(signal)))
+        return Gauge(f"{name}: {signal:.3g}", room, 1.0 - threshold, "bad" if room < 1.0 - threshold else "good")
     cost = 0.0 if signal is None else signal / constraint.cost_max
     label = f"last cost: {cost * constraint.cost_max:.3g}, limit {threshold * constraint.cost_max:.3g}"
     return Gauge(label, _clipped(cost), _clipped(threshold), "bad" if cost > threshold else "good")

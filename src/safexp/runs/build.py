@@ -32,9 +32,7 @@ from safexp.quantifiers import (
     DeepGP,
     ExactGP,
     FeatureRegression,
-    FromMargin,
     Known,
-    Projected,
     Quantifier,
     SparseGP,
     Unknown,
@@ -70,7 +68,7 @@ def build(config: RunConfig, to_use: bool = False) -> Agent:
         return MASE(
             envs,
             constraint,
-            wrapped(config, make_quantifier(config, constraint, knowledge), knowledge),
+            calibrated(config, make_quantifier(config, constraint, knowledge)),
             learner,
             learner_options=options,
             penalty=Penalty(config.penalty, config.largest_penalty),
@@ -179,35 +177,28 @@ def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowle
             "another quantifier."
         )
 
+    if config.constraint == "margin":
+        return Known(signal)
+
     def cost(states: Array, actions: Array) -> ArrayLike:
         return constraint.normalise(np.asarray(signal(states, actions), dtype=np.float64))
 
     return Known(cost)
 
 
-def wrapped(config: RunConfig, quantifier: Quantifier, knowledge: Knowledge) -> Quantifier:
-    """The quantifier, calibrated if the description says so; a learned one with what the task knows of the cost."""
+def calibrated(config: RunConfig, quantifier: Quantifier) -> Quantifier:
+    """The quantifier, calibrated if the description says so."""
     if config.calibrate:
         quantifier = Calibrated(quantifier, **check_settings(Calibrated, dict(config.calibration_options)))
     elif config.calibration_options:
         raise ValueError(f"calibration_options={dict(config.calibration_options)} need --calibrate.")
-    if config.quantifier not in LEARNED:
-        return quantifier
-    of_cost = config.constraint != "margin" and config.quantifier_options.get("target", "cost") == "cost"
-    if knowledge.softness is not None and of_cost:
-        quantifier = FromMargin(quantifier, knowledge.softness)
-    return quantifier if knowledge.projection is None else Projected(quantifier, knowledge.projection)
+    return quantifier
 
 
 def make_learned(config: RunConfig) -> Quantifier:
     """A quantifier that learns, with the run's seed if it is given none."""
     kind = LEARNED[config.quantifier]
     settings = {"seed": config.seed, **config.quantifier_options}
-    if config.constraint == "margin" and settings.get("target") == "margin":
-        raise ValueError(
-            "quantifier_options={'target': 'margin'}: under --constraint margin the cost is the margin already; leave "
-            "the target out."
-        )
     return kind(**check_settings(kind, settings))
 
 

@@ -149,15 +149,17 @@ class Player:
         if shield is None:
             return None
         raw, threshold = take(self.agent.observed(seen), 0), self.agent.envs.account.certifiable[0]
+        measured = self.agent.envs.measured[0]
         if isinstance(space, spaces.Discrete):
             some, low, high = np.arange(space.n), np.zeros(1), np.array([space.n - 1.0])
-            return Choices(low, high, shield.certified(raw, some, threshold))
+            return Choices(low, high, shield.certified(raw, some, threshold, measured=measured))
         assert isinstance(space, spaces.Box), "what a shield accepts"
         if space.shape not in ((1,), (2,)):
             return None
         axes = [np.linspace(low, high, CELLS) for low, high in zip(space.low, space.high, strict=True)]
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
-        safe = shield.certified(raw, grid.reshape(-1, *space.shape), threshold)
+        actions = grid.reshape(-1, *space.shape)
+        safe = shield.certified(raw, actions, threshold, measured=measured)
         return Choices(space.low.astype(float), space.high.astype(float), safe.reshape(grid.shape[:-1]))
 
 

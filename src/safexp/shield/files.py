@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from safexp.constraints import Constraint
+from safexp.constraints.files import build_constraint, describe_constraint, has_functions
 from safexp.core import files
 from safexp.core.spaces import build_space, describe_space
 from safexp.quantifiers.base import Quantifier
@@ -32,6 +34,7 @@ def describe_shield(shield: Shield) -> tuple[files.Document, files.Arrays]:
     given = None if safe_action is None else np.asarray(safe_action).tolist()
     document = {
         "quantifier": describe_quantifier(shield.quantifier),
+        "constraint": None if shield.constraint is None else describe_constraint(shield.constraint),
         "observation_space": describe_space(shield.observation_space),
         "action_space": describe_space(shield.action_space),
         "num_candidates": shield.num_candidates,
@@ -50,6 +53,7 @@ def build_shield(
     kind: type[Kind],
     document: files.Document,
     arrays: files.Arrays,
+    constraint: Constraint | None,
     quantifier: Quantifier | None,
     safe_action: SafeAction | None,
 ) -> Kind:
@@ -63,10 +67,14 @@ def build_shield(
         quantifier = build_quantifier(document["quantifier"])
     elif document["quantifier"]["name"] == "Each" and not isinstance(quantifier, Each):
         quantifier = Each.of(quantifier, len(document["quantifier"]["parts"]))  # as it was when it was trained
+    described = document["constraint"]
+    if constraint is None and described is not None and not has_functions(described):
+        constraint = build_constraint(described)
     shield = kind(
         quantifier,
         build_space(document["observation_space"]),
         build_space(document["action_space"]),
+        constraint=constraint,
         num_candidates=files.count(document["num_candidates"], "num_candidates"),
         levels=document["levels"],
         safe_action=document["safe_action"] if safe_action is None else safe_action,

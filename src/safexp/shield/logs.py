@@ -9,7 +9,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,14 +17,13 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Observations
 from safexp.core.encoding import encode_actions, encode_observations
 from safexp.core.extras import needed_for
 from safexp.quantifiers.base import Transitions
 
-ARRAYS = ("states", "actions", "costs", "margins", "episodes")
-"""The names of a .npz file's arrays, in the order of `Log`."""
+ARRAYS = ("states", "actions", "costs", "margins", "episodes", "next_states")
+"""What the arrays of a .npz file are called that are no signals."""
 
 ZIP = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error, lzma.LZMAError)
 """What damaged archives raise."""
@@ -32,35 +31,47 @@ ZIP = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error, lzma.
 LARGEST_RATIO, ALWAYS = 100, 1 << 26
 """How many times larger than its file what is in it may be, unless it is at most so many bytes."""
 
-HEADER = "s0, s1, … for the states, a0, a1, … for the actions, cost (or cost0, cost1, …) or margin, and maybe episode"
+HEADER = (
+    "s0, s1, … for the states, a0, a1, … for the actions, maybe n0, n1, … for the states after each step, cost (or "
+    "cost0, cost1, …), margin, episode, and signals under names of your own"
+)
 
 
 logger = logging.getLogger("safexp")
 
 
 class Log(NamedTuple):
-    """Logged transitions, as the user has them.
+    """Logged transitions, as the user has them: steps in their order, episode after episode.
 
-    `observations` and `actions` are batches of the environment's spaces (n, ...), `costs` (n,) or (n, K) what the
-    constraint reads at each step (for `Margin`: margins, if these are not given by themselves), `margins` (n,) signed
-    distances to the limit, `episodes` (n,) whole numbers that tell which steps belong together, for `Calibrated`.
+    What a constraint reads must be there: `costs` for a limit on costs, `signals` or the observations themselves for
+    `Within`. A signal that is an entry of the observation is read after a step from `next_observations` or, without
+    them, from the next step of the same episode.
+
+    Attributes:
+        observations: a batch (n, ...) of the environment's observations before each step.
+        actions: the executed actions (n, ...).
+        costs: (n,) or (n, K), what each step cost.
+        margins: (n,) signed distances to a limit after each step.
+        episodes: (n,) whole numbers that tell which steps belong together.
+        signals: measured values (n,) after each step, by name.
+        next_observations: (n, ...) after each step.
     """
 
     observations: Observations
     actions: NDArray[Any]
-    costs: NDArray[Any]
+    costs: NDArray[Any] | None = None
     margins: NDArray[Any] | None = None
     episodes: NDArray[Any] | None = None
-
-
-def signals_of(log: Log, constraint: Constraint) -> Array:
-    """What a constraint would have read at the logged steps, (n,) or (n, K), in the user's units."""
-    margins = None if log.margins is None else np.asarray(log.margins, dtype=np.float64)
-    return constraint.logged(np.asarray(log.costs, dtype=np.float64), margins)
+    signals: Mapping[str, NDArray[Any]] | None = None
+    next_observations: Observations = None
 
 
 def encode_log(log: Log, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> Transitions:
     """Logged transitions as a quantifier takes them; raises `ValueError` where they do not fit."""
+    if log.costs is None:
+        raise ValueError(
+            "the log has no costs to learn: give Log(..., costs=...), or a constraint that reads its signals."
+        )
     transitions = Transitions(
         encode_observations(observation_space, log.observations),
         encode_actions(action_space, np.asarray(log.actions)),
@@ -69,7 +80,7 @@ def encode_log(log: Log, observation_space: spaces.Space[Any], action_space: spa
         None if log.episodes is None else np.asarray(log.episodes, dtype=np.int64),
     )
     _warn_of_clipped(np.asarray(log.actions), transitions.actions, action_space)
-    lengths = {name: len(part) for name, part in zip(Log._fields, transitions, strict=True) if part is not None}
+    lengths = {name: len(part) for name, part in zip(Log._fields, transitions, strict=False) if part is not None}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"logged transitions have different lengths: {lengths}.")
     costs = transitions.costs
@@ -95,10 +106,12 @@ def _warn_of_clipped(given: NDArray[Any], encoded: Array, space: spaces.Space[An
 
 
 def read_log(path: str | Path) -> Log:
-    """A logged data set: .csv or .parquet with columns s0, …, a0, …, cost or margin, and maybe episode; or .npz.
+    """A logged data set: a .csv or .parquet file with one row for each step, or a .npz file of arrays.
 
-    A .npz file has the arrays `states`, `actions`, and `costs` or `margins`, and maybe `episodes`. Where only margins
-    are given, the cost is 1 where they are below 0, and 0 elsewhere. Nothing in a file is ever unpickled.
+    Columns are s0, s1, … (the state before the step), a0, a1, … (the action), n0, n1, … (the state after it, may be
+    left out), cost (or cost0, cost1, …), margin and episode; every other column is a signal after the step, under its
+    own name. A .npz file has the arrays `states`, `actions`, `next_states`, `costs`, `margins`, `episodes`, and signals
+    likewise. Nothing in a file is ever unpickled.
 
     Raises:
         ValueError: where something is missing, or a value is no finite number, with the place in the file.
@@ -156,13 +169,15 @@ def _read_npz(path: Path) -> Log:
             parts = {name: file[name] for name in file.files}
     except (ValueError, OSError, LookupError, EOFError, ArithmeticError, RuntimeError, MemoryError, *ZIP) as error:
         raise ValueError(f"{path} cannot be read as arrays of numbers, without pickled objects: {error}") from error
-    if unknown := parts.keys() - set(ARRAYS):
-        raise ValueError(f"{path} has the arrays {sorted(unknown)}; expected some of {', '.join(ARRAYS)}.")
     for name, part in parts.items():
         if part.dtype.kind not in "iuf" or not part.ndim:
             raise ValueError(f"{path}: {name} are {part.dtype} of shape {part.shape}, expected rows of numbers.")
         _check_finite(path, name, part.reshape(len(part), -1), "row", 0)
-    return _assembled(path, *(parts.get(name) for name in ARRAYS))
+    signals = {name: part for name, part in parts.items() if name not in ARRAYS}
+    for name, part in signals.items():
+        if part.ndim != 1:
+            raise ValueError(f"{path}: the signal {name} has shape {part.shape}, expected (n,).")
+    return _assembled(path, parts, signals)
 
 
 def _check_size(path: Path, unpacked: int) -> None:
@@ -179,9 +194,6 @@ def _from_columns(path: Path, header: Sequence[str], table: Array, first_line: i
         raise ValueError(f"{path} begins with numbers, not with the names of its columns; expected {HEADER}.")
     if len(set(header)) != len(header):
         raise ValueError(f"{path} has a column twice: {', '.join(header)}.")
-    unknown = [name for name in header if not re.fullmatch(r"[sa]\d+|cost\d*|margin|episode", name)]
-    if unknown:
-        raise ValueError(f"{path} has the columns {', '.join(unknown)}, which mean nothing here; expected {HEADER}.")
     for column, name in enumerate(header):
         _check_finite(path, name, table[:, column : column + 1], "line" if first_line else "row", first_line)
 
@@ -195,28 +207,43 @@ def _from_columns(path: Path, header: Sequence[str], table: Array, first_line: i
     def single(name: str) -> Array | None:
         return table[:, header.index(name)] if name in header else None
 
-    costs = single("cost") if "cost" in header else numbered("cost")
-    return _assembled(path, numbered("s"), numbered("a"), costs, single("margin"), single("episode"))
+    parts = {
+        "states": numbered("s"),
+        "actions": numbered("a"),
+        "costs": single("cost") if "cost" in header else numbered("cost"),
+        "margins": single("margin"),
+        "episodes": single("episode"),
+        "next_states": numbered("n"),
+    }
+    signals = {
+        name: table[:, column]
+        for column, name in enumerate(header)
+        if not re.fullmatch(r"[san]\d+|cost\d*|margin|episode", name)
+    }
+    return _assembled(path, {name: part for name, part in parts.items() if part is not None}, signals)
 
 
-def _assembled(
-    path: Path,
-    states: NDArray[Any] | None,
-    actions: NDArray[Any] | None,
-    costs: NDArray[Any] | None,
-    margins: NDArray[Any] | None,
-    episodes: NDArray[Any] | None,
-) -> Log:
-    if states is None or actions is None or (costs is None and margins is None):
-        needs = [("states", states), ("actions", actions), ("costs or margins", margins if costs is None else costs)]
-        missing = ", ".join(name for name, part in needs if part is None)
-        raise ValueError(f"{path} has no {missing}; expected {HEADER}, or those arrays in a .npz file.")
+def _assembled(path: Path, parts: Mapping[str, NDArray[Any]], signals: Mapping[str, NDArray[Any]]) -> Log:
+    if missing := [name for name in ("states", "actions") if name not in parts]:
+        named = f" (it has {', '.join(signals)})" if signals else ""
+        raise ValueError(
+            f"{path} has no {', '.join(missing)}{named}; expected {HEADER}, or those arrays in a .npz file."
+        )
+    states = parts["states"]
     if not len(states):
         raise ValueError(f"{path} has no transitions.")
-    if costs is None:
-        assert margins is not None, "one of them is there"
-        costs = (margins < 0).astype(np.float64)
-    return Log(states, actions, costs, margins, episodes)
+    following = parts.get("next_states")
+    if following is not None and following.shape != states.shape:
+        raise ValueError(f"{path}: states have shape {states.shape}, but those after each step {following.shape}.")
+    return Log(
+        states,
+        parts["actions"],
+        parts.get("costs"),
+        margins=parts.get("margins"),
+        episodes=parts.get("episodes"),
+        signals=signals or None,
+        next_observations=following,
+    )
 
 
 def _check_finite(path: Path, name: str, values: NDArray[Any], unit: str, first: int) -> None:

@@ -2,9 +2,9 @@
 
 No reinforcement learning in here: a control engineer puts a shield around her own controller,
 
-    shield = Shield(quantifier, observation_space, action_space)
-    shield.fit(Log(observations, actions, costs))  # or a file of them
-    decision = shield.filter(observation, action, threshold=0.2)
+    shield = Shield(quantifier, observation_space, action_space, constraint=Within(2, low=-100.0, high=100.0))
+    shield.fit(Log(observations, actions, episodes=episodes))  # or a file of them
+    decision = shield.filter(observation, action)
 
 and executes `decision.action` unless `decision.stopped`.
 """
@@ -15,37 +15,29 @@ import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from safexp.constraints import Constraint
 from safexp.core import files
-from safexp.core.arrays import Array, Flags, Observations, as_batch, batch_size, take
+from safexp.core.arrays import Array, Flags, Observations, as_batch, batch_size
 from safexp.core.encoding import check_action_space, encode_actions, encode_observations
 from safexp.core.spans import Spans, untimed
 from safexp.quantifiers.base import Quantifier
 from safexp.shield.bounds import as_levels, ask, check_levels
 from safexp.shield.candidates import Glance, Outlook, SafeAction, candidate_actions, unasked, with_extra
+from safexp.shield.certificates import certificate_for
 from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.files import build_shield, describe_shield, restore_shield
 from safexp.shield.logs import Log, encode_log, read_log
+from safexp.shield.questions import Question, checked_thresholds, steady_thresholds, with_signals
+from safexp.shield.transitions import transitions_of
 from safexp.shield.vouched import Vouched
 
 log = logging.getLogger("safexp")
-
-
-class Question(NamedTuple):
-    """n states as they were observed and as numbers (n, ds), and the thresholds (n, K) of their next costs."""
-
-    observations: Observations
-    states: Array
-    limits: Array
-
-    def rows(self, index: Any) -> Question:
-        """The question about some of the states."""
-        return Question(take(self.observations, index), self.states[index], self.limits[index])
 
 
 class Shield:
@@ -61,6 +53,8 @@ class Shield:
         quantifier: predicts the costs.
         observation_space: what `observation`s are.
         action_space: a bounded float Box, or Discrete.
+        constraint: what must hold: it says what is read from a log, and the threshold where `filter` is given none.
+            Needed for limits on measured signals (`Within`), for which the quantifier becomes a `ChangeModel`.
         num_candidates: size of the fixed set searched in a box.
         levels: the only values that a cost can take, for example (0, 1); of several costs a list for each, or None.
             Bounds are then rounded down to the largest level that can occur, which is sound only if the quantifier
@@ -78,6 +72,7 @@ class Shield:
         observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
         *,
+        constraint: Constraint | None = None,
         num_candidates: int = 64,
         levels: Sequence[Any] | None = None,
         safe_action: SafeAction | None = None,
@@ -85,7 +80,10 @@ class Shield:
     ) -> None:
         if num_candidates > files.MOST:
             raise ValueError(f"num_candidates={num_candidates} must be at most {files.MOST:,}.")
-        self.quantifier = quantifier
+        self.constraint = constraint
+        self.quantifier = quantifier = (
+            quantifier if constraint is None else certificate_for(constraint, quantifier, observation_space)
+        )
         self.observation_space = observation_space
         self.action_space = check_action_space(action_space)
         self.num_candidates = num_candidates
@@ -97,11 +95,17 @@ class Shield:
         self._fixed = candidate_actions(self.action_space, num_candidates)
 
     def fit(self, log: Log | str | Path) -> None:
-        """Learn the costs from logged transitions alone; `read_log` says what a file of them looks like."""
+        """Learn from logged transitions alone; `read_log` says what a file of them looks like.
+
+        Without a constraint the log's costs are learned, which must lie in [0, 1].
+        """
         if not isinstance(log, Log | str | Path):
             raise TypeError(f"got a {type(log).__name__}, expected Log(observations, actions, costs) or a file of one.")
         data = log if isinstance(log, Log) else read_log(log)
-        self.quantifier.fit(encode_log(data, self.observation_space, self.action_space))
+        if self.constraint is None:
+            self.quantifier.fit(encode_log(data, self.observation_space, self.action_space))
+        else:
+            self.quantifier.fit(transitions_of(data, self.constraint, self.observation_space, self.action_space))
 
     def save(self, path: str | Path) -> None:
         """Write the shield to one file, for `load`."""
@@ -110,13 +114,20 @@ class Shield:
 
     @classmethod
     def load(
-        cls, path: str | Path, *, quantifier: Quantifier | None = None, safe_action: SafeAction | None = None
+        cls,
+        path: str | Path,
+        *,
+        constraint: Constraint | None = None,
+        quantifier: Quantifier | None = None,
+        safe_action: SafeAction | None = None,
     ) -> Self:
-        """The shield of a saved agent; a quantifier or a safe action that are functions must be given again."""
+        """The shield that was saved, or that of a saved agent; whatever held a function must be given again."""
         document, arrays = files.read(Path(path))
         files.expect(document, "shield", path)
         with files.understood(path):
-            return cls.build(document["shield"], arrays, quantifier=quantifier, safe_action=safe_action)
+            return cls.build(
+                document["shield"], arrays, constraint=constraint, quantifier=quantifier, safe_action=safe_action
+            )
 
     @classmethod
     def build(
@@ -124,11 +135,12 @@ class Shield:
         document: files.Document,
         arrays: files.Arrays,
         *,
+        constraint: Constraint | None = None,
         quantifier: Quantifier | None = None,
         safe_action: SafeAction | None = None,
     ) -> Self:
         """The shield that `describe` described."""
-        return build_shield(cls, document, arrays, quantifier, safe_action)
+        return build_shield(cls, document, arrays, constraint, quantifier, safe_action)
 
     def restore(self, arrays: files.Arrays) -> None:
         """Take back what a described shield had learned: its quantifier, and what became of the safe action."""
@@ -142,8 +154,9 @@ class Shield:
         self,
         observation: Any,
         action: Any,
-        threshold: float | ArrayLike,
+        threshold: float | ArrayLike | None = None,
         *,
+        measured: ArrayLike | None = None,
         last_safe: Any | None = None,
         preferences: Callable[[], Array] | None = None,
     ) -> Decision:
@@ -151,8 +164,11 @@ class Shield:
 
         The arguments are those of `filter_batch` for one state; `preferences` tell one row.
         """
-        limit = np.asarray(threshold)
-        question = self.question(as_batch(observation), limit[None])
+        batch = as_batch(observation)
+        limit = self.threshold(batch)[0] if threshold is None else np.asarray(threshold)
+        question = self.question(
+            batch, limit[None], measured=None if measured is None else np.atleast_1d(measured)[None]
+        )
         last = None if last_safe is None else np.asarray(last_safe)[None]
         found = self.decide(question, np.asarray(action)[None], preferences=preferences, last_safe=last)
         stopped, bounds = bool(found.stopped[0]), found.upper_bounds[0]
@@ -168,8 +184,9 @@ class Shield:
         self,
         observations: Observations,
         actions: NDArray[Any],
-        thresholds: ArrayLike,
+        thresholds: ArrayLike | None = None,
         *,
+        measured: ArrayLike | None = None,
         last_safe: NDArray[Any] | None = None,
         preferences: Callable[[], Array] | None = None,
     ) -> Decisions:
@@ -178,42 +195,52 @@ class Shield:
         Args:
             observations: (n, ...)
             actions: the proposals (n, ...)
-            thresholds: (n,) or (n, K)
+            thresholds: (n,) or (n, K); those of the constraint by default, if they are the same at every step
+            measured: the signals (n, S) as they are now, for limits on signals that are not in the observation
             last_safe: the last safe actions (n, ...), rows of NaN for none
             preferences: tells scores (n, number of actions) of discrete actions, and is asked only where a proposal
                 is unsafe: the best safe one replaces it. Without them it is the one with the smallest bound.
         """
-        question = self.question(observations, thresholds)
+        thresholds = self.threshold(observations) if thresholds is None else thresholds
+        question = self.question(observations, thresholds, measured=measured)
         found = self.decide(question, actions, preferences=preferences, last_safe=last_safe)
         return found._replace(upper_bounds=found.upper_bounds.reshape(np.shape(thresholds)))
 
     def outlook(
-        self, observations: Observations, thresholds: ArrayLike, last_safe: NDArray[Any] | None = None
+        self,
+        observations: Observations,
+        thresholds: ArrayLike,
+        *,
+        measured: ArrayLike | None = None,
+        last_safe: NDArray[Any] | None = None,
     ) -> Outlook:
         """What n states offer under these thresholds, in one call of the quantifier or none."""
-        question = self.question(observations, thresholds)
+        question = self.question(observations, thresholds, measured=measured)
         return self._whole(question, self._few(question, last_safe))
 
-    def question(self, observations: Observations, thresholds: ArrayLike, states: Array | None = None) -> Question:
+    def threshold(self, observations: Observations) -> Array:
+        """The thresholds (n,) or (n, K) of a constraint that has the same ones at every step of an episode."""
+        return steady_thresholds(self.constraint, observations)
+
+    def states(self, observations: Observations, measured: ArrayLike | None = None) -> Array:
+        """Observations (n, ...) as the quantifier takes them: encoded, and followed by the signals as they are now."""
+        encoded, count = encode_observations(self.observation_space, observations), self.quantifier.num_signals
+        return with_signals(encoded, count, observations, measured, self.constraint) if count else encoded
+
+    def question(
+        self,
+        observations: Observations,
+        thresholds: ArrayLike,
+        states: Array | None = None,
+        measured: ArrayLike | None = None,
+    ) -> Question:
         """A question about n observations with thresholds (n,) or (n, K); `states`, if they are encoded already.
 
         Raises:
             ValueError: where they are no observations, or there is not one threshold for each cost.
         """
-        n, limits = batch_size(observations), np.asarray(thresholds, dtype=np.float64)
-        if limits.ndim not in (1, 2) or len(limits) != n:
-            raise ValueError(f"thresholds have shape {limits.shape}, expected ({n},) or, for K costs, ({n}, K).")
-        if np.isnan(limits).any():
-            raise ValueError(f"a threshold is NaN: {limits}; without one nothing can be certified.")
-        limits = limits.reshape(n, -1)
-        if limits.shape[1] != self.quantifier.num_costs:
-            raise ValueError(
-                f"{limits.shape[1]} thresholds for each state, but {type(self.quantifier).__name__} bounds "
-                f"{self.quantifier.num_costs} costs: give one threshold for each cost."
-            )
-        if states is None:
-            states = encode_observations(self.observation_space, observations)
-        return Question(observations, states, limits)
+        limits = checked_thresholds(thresholds, batch_size(observations), self.quantifier)
+        return Question(observations, self.states(observations, measured) if states is None else states, limits)
 
     def decide(
         self,
@@ -295,9 +322,17 @@ class Shield:
         if self.vouched is not None:
             self.vouched.note(states, costs, thresholds)
 
-    def certified(self, observation: Any, actions: NDArray[Any], threshold: float | ArrayLike) -> Flags:
+    def certified(
+        self,
+        observation: Any,
+        actions: NDArray[Any],
+        threshold: float | ArrayLike,
+        *,
+        measured: ArrayLike | None = None,
+    ) -> Flags:
         """Which of these actions (m, ...) are safe in one state, in one call of the quantifier or none."""
-        question = self.question(as_batch(observation), np.asarray(threshold)[None])
+        signals = None if measured is None else np.atleast_1d(measured)[None]
+        question = self.question(as_batch(observation), np.asarray(threshold)[None], measured=signals)
         candidates = encode_actions(self.action_space, actions)
         bounds, _ = self._bounds(question.states, candidates[None], question.limits)
         return np.asarray((bounds[0] <= question.limits).all(axis=1) & np.isfinite(candidates).all(axis=1))

@@ -28,7 +28,6 @@ POINT = MappingProxyType(
     {
         "task": "safexp/PointGoalStatic-v0",
         "task_options": {"cost": "margin"},
-        "calibration_options": {"near": 0.4, "holdout": 0.5},
     }
 )
 CASES: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
@@ -39,7 +38,6 @@ CASES: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
             "task": "safexp/HalfCheetahVelocity-v0",
             "constraint": "margin",
             "cost_max": 8.0,
-            "calibration_options": {"near": 0.3, "holdout": 0.5, "rate": 0.05},
         },
     }
 )

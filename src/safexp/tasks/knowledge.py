@@ -26,8 +26,6 @@ class Knowledge:
         cost: the costs (n,) of actions (n, da) in states (n, ds), in the task's units; discrete actions are one-hot.
         margin: their signed distances (n,) to the limit, likewise.
         log: safe transitions, with costs, margins and episodes, drawn with a generator.
-        projection: linear combinations (k, ds) of an observation, which are all that the cost depends on.
-        softness: says that the cost is 1 / (1 + exp(margin / softness)).
         exact_gp: settings of `ExactGP` under which its bound is believable here.
         fallback: a controller that drives out of all cost, and a bound on what that costs, for `Fallback`.
     """
@@ -35,8 +33,6 @@ class Knowledge:
     cost: Callable[[Array, Array], ArrayLike] | None = None
     margin: Callable[[Array, Array], ArrayLike] | None = None
     log: Callable[[np.random.Generator], Log] | None = None
-    projection: Array | None = None
-    softness: float | None = None
     exact_gp: Mapping[str, Any] = field(default_factory=dict)
     fallback: tuple[Controller, WayOut] | None = None
 

@@ -120,7 +120,9 @@ def cautious_log(episodes: int, rng: np.random.Generator, noise: float = 0.3, di
         rows.append((states, actions, cost_of(states, encoded), margin_of(states, encoded), numbers.copy()))
         states, _, reached, _, _ = env.step(actions)
         numbers[reached] = numbers.max() + 1 + np.arange(np.count_nonzero(reached))
-    return Log(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
+    states, actions, costs, margins, numbers = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+    order = np.argsort(numbers, kind="stable")  # the steps of an episode one after the other
+    return Log(states[order], actions[order], costs[order], margins=margins[order], episodes=numbers[order])
 
 
 def _next_positions(states: Array, actions: Array) -> Array:

@@ -16,7 +16,7 @@ from safexp.shield.logs import Log
 from safexp.tasks.escape import WayOut
 from safexp.tasks.knowledge import Knowledge
 from safexp.tasks.navigation.layouts import Layout
-from safexp.tasks.navigation.vector_env import SOFTNESS, CostKind, NavigationVectorEnv
+from safexp.tasks.navigation.vector_env import CostKind, NavigationVectorEnv
 
 CLEARANCE = 0.3
 """Metres that the cautious driver keeps from the hazard's edge, if it can."""
@@ -70,8 +70,6 @@ def knowledge_of_driving(envs: NavigationVectorEnv) -> Knowledge:
     return Knowledge(
         fallback=fallback,
         log=lambda rng: drive(envs.layout, envs.cost_kind, envs.lidar_bins, DRIVERS, rng).log,
-        projection=nearness(envs.physics.robot.sensors, envs.lidar_bins),
-        softness=SOFTNESS if envs.cost_kind == "margin" else None,
     )
 
 
@@ -85,19 +83,6 @@ def drive(layout: Layout, cost: CostKind, lidar_bins: int, copies: int, rng: np.
         return drive_around(envs) + WOBBLE * rng.standard_normal((copies, 2))
 
     return logged(envs, act, layout.steps, rng)
-
-
-def nearness(sensors: int, bins: int) -> Array:
-    """Combinations (5, ds) of an observation that tell how near the only hazard is, where, and the velocity.
-
-    A lidar's readings of one thing add up to twice its closeness, and weighted with their directions to about twice the
-    closeness times the thing's direction. The goal's lidar comes first, then the hazard's.
-    """
-    angles = (np.arange(bins) + 0.5) * 2 * np.pi / bins
-    matrix = np.zeros((5, sensors + 2 * bins))
-    matrix[:3, sensors + bins :] = np.ones(bins), np.cos(angles), np.sin(angles)
-    matrix[3, 3] = matrix[4, 4] = 1.0  # the velocimeter, ahead and to the left
-    return matrix
 
 
 def gentle(task: str, limit: float | None, copies: int, steps: int, rng: np.random.Generator) -> Logged:
@@ -126,7 +111,10 @@ def logged(envs: VectorEnv[Any, Any, Any], act: Callable[[], Array], steps: int,
         numbers[dones] = numbers.max() + 1 + np.arange(np.count_nonzero(dones))
         observations = following
     venv.close()
-    return Logged(Log(*(np.concatenate(parts) for parts in zip(*rows, strict=True))), np.array(finished))
+    seen, actions, costs, margins, episodes = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+    order = np.argsort(episodes, kind="stable")  # the steps of an episode one after the other
+    log = Log(seen[order], actions[order], costs[order], margins=margins[order], episodes=episodes[order])
+    return Logged(log, np.array(finished))
 
 
 def _unit(vectors: Array) -> Array:

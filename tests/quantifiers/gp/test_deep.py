@@ -73,7 +73,7 @@ def test_predictions_equal_gpytorchs_with_the_same_samples(shared, monkeypatch):
     with th.no_grad(), gpytorch.settings.num_likelihood_samples(4):
         answer = DeepReference(model).eval()(pairs)
     means, variances = answer.mean.numpy(), answer.variance.numpy()
-    mean, width = gp.predict_target(queries.states, queries.actions[:, None])
+    mean, width = gp.interval(queries.states, queries.actions[:, None])
     deviation = np.sqrt(variances.mean(axis=0) + means.var(axis=0) + np.exp(model.log_noise))
     np.testing.assert_allclose(mean[:, 0], means.mean(axis=0), atol=1e-3)
     np.testing.assert_allclose(width[:, 0], 2.5758293 * deviation, rtol=5e-3)
@@ -115,7 +115,7 @@ def test_it_learns_the_margin_and_certifies_only_what_is_safe(shared):
     gp.fit(circle(200))
     gp.update(circle(200, seed=1))
     fresh = circle(2000, seed=1000)
-    mean, width = gp.predict_target(fresh.states, fresh.actions[:, None])
+    mean, width = gp.interval(fresh.states, fresh.actions[:, None])
     assert np.sqrt(np.mean((mean[:, 0] - fresh.margins) ** 2)) < 0.15
     assert np.mean(np.abs(mean[:, 0] - fresh.margins) <= width[:, 0]) > 0.95
     upper = sum(gp.predict(fresh.states, fresh.actions[:, None]))[:, 0]
@@ -129,23 +129,23 @@ def test_the_same_seed_gives_the_same_model_also_after_a_file():
     other.restore(gp.state())
     queries = np.zeros((1, 2)), np.linspace(-1, 1, 6).reshape(1, 3, 2)
     for _ in range(2):
-        np.testing.assert_array_equal(gp.predict_target(*queries), other.predict_target(*queries))
+        np.testing.assert_array_equal(gp.interval(*queries), other.interval(*queries))
         for model in (gp, other):
             model.update(circle(150, seed=1))
     assert type(gp)(**gp.settings()).settings() == gp.settings()
-    strict = gp.with_delta(0.0001).predict_target(*queries)
-    np.testing.assert_allclose(strict[1], gp.predict_target(*queries)[1] * 3.8905919 / 2.5758293, rtol=1e-6)
+    strict = gp.with_delta(0.0001).interval(*queries)
+    np.testing.assert_allclose(strict[1], gp.interval(*queries)[1] * 3.8905919 / 2.5758293, rtol=1e-6)
 
 
 def test_a_refit_that_fails_keeps_the_old_model_and_says_so(caplog, monkeypatch):
     gp = DeepGP("margin", **SMALL | {"first_steps": 2})
     gp.fit(circle(50))
     queries = np.zeros((1, 2)), np.zeros((1, 1, 2))
-    before = gp.predict_target(*queries)
+    before = gp.interval(*queries)
     singular = th.full((1, 3, 3), float("nan"))
     monkeypatch.setattr("safexp.quantifiers.gp.deep_training.covariance", lambda *_: singular)
     gp.update(circle(50, seed=5))
-    np.testing.assert_array_equal(before, gp.predict_target(*queries))
+    np.testing.assert_array_equal(before, gp.interval(*queries))
     assert "DeepGP could not be refitted and keeps the model that it had: LinAlgError" in caplog.text
     assert f"even with {JITTERS[-1]} of its diagonal" in caplog.text
 

@@ -13,9 +13,11 @@ from gymnasium import spaces
 from safexp import Log, Shield, SparseGP
 from safexp.bench.references import SparseReference
 from safexp.quantifiers import Transitions
+from safexp.quantifiers.base import rows_of
 from safexp.quantifiers.gp import sparse_model, variational
 from safexp.quantifiers.gp.sparse_training import continued, slopes, train
 from safexp.quantifiers.gp.variational import Layer
+from safexp.quantifiers.regression import pairs_of
 
 SMALL = {"num_inducing": 16, "capacity": 200, "first_steps": 40, "steps": 10, "batch_size": 64}
 
@@ -41,11 +43,14 @@ def standardised(model, data):
 
 
 def test_predictions_equal_gpytorchs(learned):
-    model, queries = learned.model, circle(50, seed=1)
+    model, seen, queries = learned.model, pairs_of(circle(400)), circle(50, seed=1)
+    inside = ((pairs_of(queries) >= seen.min(axis=0)) & (pairs_of(queries) <= seen.max(axis=0))).all(axis=1)
+    assert inside.sum() > 40, "beyond its data a width is more than the process'"
+    queries = rows_of(queries, inside)
     reference = SparseReference(model).eval()
     with th.no_grad():
         expected = reference(standardised(model, queries))
-    mean, width = learned.predict_target(queries.states, queries.actions[:, None])
+    mean, width = learned.interval(queries.states, queries.actions[:, None])
     deviation = np.sqrt(expected.variance.numpy() - reference.jitter + np.exp(model.log_noise))
     np.testing.assert_allclose(mean[:, 0], expected.mean.numpy(), atol=1e-6)
     np.testing.assert_allclose(width[:, 0], 2.5758293035 * deviation, rtol=1e-6)
@@ -127,7 +132,7 @@ def test_a_warm_start_begins_with_the_same_function_in_other_standards(learned):
 
 def test_it_learns_the_margin_and_certifies_only_what_is_safe(learned):
     fresh = circle(2000, seed=1000)
-    mean, width = learned.predict_target(fresh.states, fresh.actions[:, None])
+    mean, width = learned.interval(fresh.states, fresh.actions[:, None])
     assert np.sqrt(np.mean((mean[:, 0] - fresh.margins) ** 2)) < 0.1
     assert np.mean(np.abs(mean[:, 0] - fresh.margins) <= width[:, 0]) > 0.97
     cost, unsure = (part[:, 0] for part in learned.predict(fresh.states, fresh.actions[:, None]))
@@ -143,7 +148,7 @@ def test_far_from_all_data_the_worst_is_predicted_and_nothing_is_certified():
     for target, worst in (("cost", 1.0), ("margin", 0.0)):
         gp = SparseGP(target, **SMALL)
         gp.fit(data._replace(costs=np.zeros(200), margins=np.abs(data.margins) + 1.0))
-        mean, width = gp.predict_target(far, np.zeros((1, 1, 2)))
+        mean, width = gp.interval(far, np.zeros((1, 1, 2)))
         assert mean[0, 0] == pytest.approx(worst)
         assert width[0, 0] > 2.0, "not one cost was seen, and still the prior knows that there may be"
         assert sum(gp.predict(far, np.zeros((1, 1, 2))))[0, 0] >= 1.0
@@ -154,18 +159,16 @@ def test_nothing_is_known_before_there_is_data():
     _, width = gp.predict(np.zeros((2, 3)), np.zeros((2, 4, 1)))
     assert width.shape == (2, 4)
     assert np.isinf(width).all()
-    with pytest.raises(ValueError, match="has not learned anything yet"):
-        gp.predict_target(np.zeros((2, 3)), np.zeros((2, 4, 1)))
 
 
 def test_the_answer_does_not_depend_on_what_else_is_asked(learned):
     rng = np.random.default_rng(0)
     states, actions = rng.normal(size=(3, 2)), rng.normal(size=(3, 5, 2))
     actions[:, :3] = actions[:1, :3]  # some that all states share, some of their own
-    together = np.array(learned.predict_target(states, actions))
+    together = np.array(learned.interval(states, actions))
     for i in range(3):
         for j in range(5):
-            alone = np.array(learned.predict_target(states[i : i + 1], actions[i : i + 1, j : j + 1]))
+            alone = np.array(learned.interval(states[i : i + 1], actions[i : i + 1, j : j + 1]))
             np.testing.assert_allclose(together[:, i, j], alone[:, 0, 0], rtol=1e-10)
 
 
@@ -176,14 +179,14 @@ def test_the_same_seed_gives_the_same_model_also_after_a_file():
     for model in (gp, other):
         model.update(circle(150, seed=1))
     queries = np.zeros((1, 2)), np.linspace(-1, 1, 6).reshape(1, 3, 2)
-    np.testing.assert_array_equal(gp.predict_target(*queries), other.predict_target(*queries))
+    np.testing.assert_array_equal(gp.interval(*queries), other.interval(*queries))
     assert type(gp)(**gp.settings()).settings() == gp.settings()
 
 
 def test_a_smaller_delta_widens(learned):
     queries = np.zeros((1, 2)), np.zeros((1, 1, 2))
-    mean, width = learned.predict_target(*queries)
-    strict_mean, strict_width = learned.with_delta(0.0001).predict_target(*queries)
+    mean, width = learned.interval(*queries)
+    strict_mean, strict_width = learned.with_delta(0.0001).interval(*queries)
     assert strict_mean == mean
     assert strict_width == pytest.approx(width * 3.8905919 / 2.5758293)
 
@@ -203,10 +206,10 @@ def test_missing_margins_name_the_remedy():
 def test_a_refit_that_fails_keeps_the_old_model_and_says_so(learned, caplog, monkeypatch):
     gp = learned.with_delta(0.01)
     queries = np.zeros((1, 2)), np.zeros((1, 1, 2))
-    before = gp.predict_target(*queries)
+    before = gp.interval(*queries)
     monkeypatch.setattr("safexp.quantifiers.gp.sparse_training.best_posterior", lambda *_: 1 / 0)
     gp.update(circle(50, seed=5))
-    np.testing.assert_array_equal(before, gp.predict_target(*queries))
+    np.testing.assert_array_equal(before, gp.interval(*queries))
     assert "SparseGP could not be refitted and keeps the model that it had: ZeroDivisionError" in caplog.text
     gp.fit(circle(50))
     assert np.isinf(gp.predict(*queries)[1]).all()
@@ -258,14 +261,14 @@ def test_the_shield_lets_nothing_through_where_a_prediction_is_not_a_number(targ
     data = circle(100)
     shield.fit(Log(data.states, data.actions, np.zeros(100), np.full(100, 2.0)))
     assert not shield.filter(data.states[0], data.actions[0], 0.6).stopped
-    usual = shield.quantifier.predict_target
+    usual = shield.quantifier.interval
 
     def broken(states, actions):
         answer = usual(states, actions)
         answer[part][:] = np.nan
         return answer
 
-    monkeypatch.setattr(shield.quantifier, "predict_target", broken)
+    monkeypatch.setattr(shield.quantifier, "interval", broken)
     assert shield.filter(data.states[0], data.actions[0], 0.6).stopped
     assert "predictions are NaN" in caplog.text
 

@@ -13,6 +13,7 @@ from safexp.core.extras import needed_for
 from safexp.quantifiers.gp.deep_model import DeepModel, HiddenLayers, Predictor
 from safexp.quantifiers.gp.inducing import InducingGP
 from safexp.quantifiers.regression import check_counts
+from safexp.quantifiers.support import REACH
 from safexp.quantifiers.targets import Target
 
 
@@ -42,6 +43,7 @@ class DeepGP(InducingGP[DeepModel]):
         first_steps: gradient steps from scratch.
         batch_size: how many transitions a gradient step looks at.
         learning_rate: of Adam from scratch; an update has a fifth of it.
+        reach: see `SparseGP`.
         seed: of first values, batches, samples, and of what is kept.
     """
 
@@ -60,6 +62,7 @@ class DeepGP(InducingGP[DeepModel]):
         first_steps: int = 200,
         batch_size: int = 64,
         learning_rate: float = 0.005,
+        reach: float = REACH,
         seed: int = 0,
     ) -> None:
         super().__init__(
@@ -72,6 +75,7 @@ class DeepGP(InducingGP[DeepModel]):
             first_steps=first_steps,
             batch_size=batch_size,
             learning_rate=learning_rate,
+            reach=reach,
             seed=seed,
         )
         check_counts("DeepGP", **{f"widths[{k}]": width for k, width in enumerate(widths)})

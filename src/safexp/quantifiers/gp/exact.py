@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safexp.core.arrays import Array
-from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.base import Quantifier, Transitions, arguments_of
 from safexp.quantifiers.data_set import check_transitions
 from safexp.quantifiers.gp.kernels import Kernel, covariance
 
@@ -42,6 +42,8 @@ class ExactGP(Quantifier):
         capacity: the largest number of kept points.
         novelty: the share of the prior variance that a point must still have to be kept.
     """
+
+    is_regression = True
 
     def __init__(
         self,
@@ -107,6 +109,13 @@ class ExactGP(Quantifier):
         information = self._log_det - self.size * math.log(self.regulariser)
         spread = math.sqrt(max(information, 0.0) + 2 * math.log(1 / self.delta))
         return self.norm_bound + self.noise / math.sqrt(self.regulariser) * spread
+
+    @property
+    def knows(self) -> bool:
+        return self.size > 0
+
+    def as_regression(self, delta: float) -> Quantifier:
+        return ExactGP(**(arguments_of(self) | {"prior_mean": 0.0, "delta": delta}))
 
     def update(self, data: Transitions) -> None:
         check_transitions(data)

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
-from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.base import Transitions
 from safexp.quantifiers.data_set import DataSet
+from safexp.quantifiers.fitted import FittedQuantifier
 from safexp.quantifiers.regression import (
     check_counts,
     check_delta,
@@ -19,15 +20,8 @@ from safexp.quantifiers.regression import (
     pairs_of,
     refit,
 )
-from safexp.quantifiers.targets import (
-    Target,
-    check_target,
-    cost_interval,
-    normal_multiplier,
-    prior_mean,
-    target_of,
-    unknown_interval,
-)
+from safexp.quantifiers.support import REACH
+from safexp.quantifiers.targets import Target, normal_multiplier, prior_mean, target_of
 
 MODEL = "model."
 """What the names of the model's arrays begin with in `InducingGP.state`."""
@@ -52,7 +46,7 @@ class Fitted(Protocol[M]):
         """Mean without the prior's, and variance of an observation, (n, m)."""
 
 
-class InducingGP(Quantifier, Generic[M]):
+class InducingGP(FittedQuantifier, Generic[M]):
     """A process that is trained on a bounded data set, and whose width is a multiple of its standard deviation.
 
     The arguments are those of `SparseGP`.
@@ -72,14 +66,14 @@ class InducingGP(Quantifier, Generic[M]):
         first_steps: int = 200,
         batch_size: int = 64,
         learning_rate: float = 0.05,
+        reach: float = REACH,
         seed: int = 0,
     ) -> None:
-        self._name = name = type(self).__name__
-        check_target(name, target)
+        super().__init__(target, reach)
+        name = type(self).__name__
         check_counts(name, num_inducing=num_inducing, steps=steps, first_steps=first_steps, batch_size=batch_size)
         check_delta(name, delta)
         check_positive(name, multiplier=multiplier, learning_rate=learning_rate)
-        self.target = target
         self.num_inducing = num_inducing
         self.delta = delta
         self.multiplier = multiplier
@@ -91,7 +85,7 @@ class InducingGP(Quantifier, Generic[M]):
         self.seed = seed
         self._multiplier = normal_multiplier(delta) if multiplier is None else multiplier
         self._fitted: Fitted[M] | None = None
-        self._data = DataSet(capacity, seed)
+        self._data = DataSet(capacity, seed, costly=target != "change")
 
     @abstractmethod
     def _trained(self, pairs: Array, values: Array, steps: int, rng: np.random.Generator) -> Fitted[M]:
@@ -101,19 +95,17 @@ class InducingGP(Quantifier, Generic[M]):
     def _from_state(self, parts: dict[str, NDArray[Any]]) -> Fitted[M]:
         """The model whose `state` these parts are."""
 
-    def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        if self._fitted is None:
-            return unknown_interval(*actions.shape[:2])
-        return cost_interval(self.target, *self.predict_target(states, actions))
-
-    def predict_target(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        """Mean and width (n, m) of what is modelled: the cost, or the margin."""
-        if self._fitted is None or self._data.rows is None:
-            raise ValueError(f"{self._name} has not learned anything yet: call fit or update first.")
+    def _predicted(self, states: Array, actions: Array) -> tuple[Array, Array]:
         rows = self._data.rows
+        assert self._fitted is not None, "asked only where it knows"
+        assert rows is not None, "it was fitted to some"
         check_question(self._name, (rows.states.shape[1], rows.actions.shape[1]), states, actions)
         mean, variance = self._fitted.predict(states, actions)
-        return mean + prior_mean(self.target), self._multiplier * np.sqrt(variance)
+        return mean, self._multiplier * np.sqrt(variance)
+
+    @property
+    def knows(self) -> bool:
+        return self._fitted is not None
 
     @property
     def model(self) -> M | None:
@@ -123,13 +115,15 @@ class InducingGP(Quantifier, Generic[M]):
     def update(self, data: Transitions) -> None:
         target_of(self._name, self.target, data)
         self._data.add(data)
+        self._support.add(pairs_of(data))
         self._fitted = refit(self._name, self._fitted, self._train)
 
     def state(self) -> dict[str, NDArray[Any]]:
         model = {} if self.model is None else self.model.state()
-        return {**self._data.state(), **{f"{MODEL}{name}": part for name, part in model.items()}}
+        return {**super().state(), **self._data.state(), **{f"{MODEL}{name}": part for name, part in model.items()}}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        super().restore(state)
         self._data.restore(state)
         parts = {name.removeprefix(MODEL): np.array(part) for name, part in state.items() if name.startswith(MODEL)}
         self._fitted = self._from_state(parts) if parts else None

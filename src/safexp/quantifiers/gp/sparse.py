@@ -37,6 +37,7 @@ class SparseGP(InducingGP[SparseModel]):
         first_steps: gradient steps from scratch.
         batch_size: how many transitions a gradient step looks at.
         learning_rate: of Adam.
+        reach: how far beyond the visited range of an input widths are finite, in its standard deviations.
         seed: of the first inducing inputs, of batches, and of what is kept.
     """
 

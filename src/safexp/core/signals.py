@@ -1,0 +1,105 @@
+"""Measured signals: where they are read (the observation, the info, a function), and one-sided limits on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from safexp.core.arrays import Array, Observations, batch_size
+from safexp.core.costs import Step
+
+SignalSource = int | str | Callable[[Observations], ArrayLike]
+"""The index of an observation's entry, a key of the observation or the info, or a function of observations (n, ...)."""
+
+
+class Sides(NamedTuple):
+    """K one-sided limits on S signals: sign_k · signal[which_k] ≤ sign_k · limit_k, (K,) each.
+
+    The cost of side k is ½ + sign_k · (signal[which_k] − reference_k) / (2 · scale_k): ½ at the reference limit.
+    """
+
+    which: NDArray[np.int64]
+    sign: Array
+    reference: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, which: ArrayLike, sign: ArrayLike, reference: ArrayLike, scale: ArrayLike) -> Sides:
+        """The same from lists, as a file has them."""
+        return cls(
+            np.asarray(which, dtype=np.int64),
+            *(np.asarray(part, dtype=np.float64) for part in (sign, reference, scale)),
+        )
+
+    def costs(self, by_side: Array) -> Array:
+        """Costs (..., K) of the signals of each side (..., K), not yet clipped to [0, 1]."""
+        return 0.5 + self.sign * (by_side - self.reference) / (2 * self.scale)
+
+
+def check_source(source: Any) -> None:
+    """Raise `TypeError` where this names no signal."""
+    whole = isinstance(source, int | np.integer) and not isinstance(source, bool)
+    if not (whole or isinstance(source, str) or callable(source)):
+        raise TypeError(
+            f"signal {source!r} must be the index of an entry of the observation, a key of the observation or the "
+            "info, or a function of the observations (n, ...) that returns one number for each."
+        )
+
+
+def name_of_signal(source: SignalSource) -> str:
+    """What a signal is called in tables and messages."""
+    if isinstance(source, str):
+        return source
+    return getattr(source, "__name__", "signal") if callable(source) else f"observation[{source}]"
+
+
+def in_observation(source: SignalSource, observations: Observations) -> bool:
+    """Whether a signal can be read from these observations alone."""
+    return not isinstance(source, str) or (isinstance(observations, dict) and source in observations)
+
+
+def signal_in(source: SignalSource, observations: Observations) -> Array:
+    """The signal (n,) in a batch of observations, NaN where only the info of a step tells it.
+
+    Raises:
+        ValueError: where the observations have no such entry, or it is not one number for each.
+    """
+    n = batch_size(observations)
+    if not in_observation(source, observations):
+        return np.full(n, np.nan)
+    if callable(source):
+        values = np.asarray(source(observations), dtype=np.float64)
+    elif isinstance(observations, dict):
+        if source not in observations:
+            raise ValueError(
+                f"observations have the keys {sorted(observations)}, so index {source} names none of their entries: "
+                "give a key, or a function of the observations."
+            )
+        values = np.asarray(observations[source], dtype=np.float64).reshape(n, -1)
+        values = values[:, 0] if values.shape[1] == 1 else values
+    else:
+        assert not isinstance(source, str), "a key of the info was answered above"
+        flat = np.asarray(observations, dtype=np.float64).reshape(n, -1)
+        if not -flat.shape[1] <= source < flat.shape[1]:
+            raise ValueError(f"signal {source}: observations have {flat.shape[1]} entries, counted from 0.")
+        values = flat[:, source]
+    if values.shape != (n,):
+        raise ValueError(
+            f"signal {name_of_signal(source)} has shape {values.shape}, expected ({n},): one number for each "
+            "observation. Give a function that picks one."
+        )
+    return values
+
+
+def signal_after(source: SignalSource, step: Step) -> Array:
+    """The signal (n,) after a step."""
+    if in_observation(source, step.next_observations):
+        return signal_in(source, step.next_observations)
+    assert isinstance(source, str), "everything else is in the observation"
+    values = np.asarray(step.info(source), dtype=np.float64)
+    if values.shape != (batch_size(step.observations),):
+        raise ValueError(f"info[{source!r}] has the shape {values.shape[1:]} at a step, expected a single number.")
+    return values

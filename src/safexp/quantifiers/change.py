@@ -1,0 +1,170 @@
+"""Models of how far measured signals move in a step, and the costs that follow: signals → limits → costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safexp.core.arrays import Array
+from safexp.core.signals import Sides
+from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.known import Known
+from safexp.quantifiers.targets import normal_multiplier
+from safexp.quantifiers.trend import Trend
+
+LEAST_RESIDUAL = 1e-6
+"""The scale of what a trend leaves unexplained is at least this share of the changes' own."""
+
+LEAST_WIDTH = 0.01
+"""Every width has at least this share of the size of the changes: no fit is believed to be better than that."""
+
+
+class ChangeModel(Quantifier):
+    """Bounds the costs of `Within` by modelling the *change* of each signal over a step, signed and never folded.
+
+    The signal is measured now; what a model adds is how far it moves. That is smaller, smoother and depends on fewer
+    inputs than its level, so that it carries over to states that the data has not seen. For each of S signals,
+
+        signal after the step = signal now + trend(s, a) + residual(s, a) ± width,
+
+    with a linear `Trend` and a regression of what it leaves. The width adds up that of both and 1% of the root mean
+    square change: what a model explains to the last digit within its data it does not know as well beyond. The trend
+    and the units are set by the first data, the regression learns on. A state is the encoded observation, followed by
+    the S signals as they are now.
+
+    Args:
+        quantifier: the regression of the residual, copied for each signal; or `Known`, a function of states and
+            actions that returns the signals after the step.
+        inputs: which entries of the state to learn from: those of the encoded observation, counted from 0, and after
+            them the signals. By default all of the observation, and signals that are not among its entries.
+        sides: the limits whose costs are bounded; a shield sets them from its constraint.
+    """
+
+    def __init__(
+        self, quantifier: Quantifier, *, inputs: Sequence[int] | None = None, sides: Sides | None = None
+    ) -> None:
+        self.quantifier = quantifier
+        self.inputs = None if inputs is None else tuple(inputs)
+        self.sides = None if sides is None else Sides.of(*sides)
+        self.delta = quantifier.delta
+        self.bounds_realised_cost = quantifier.bounds_realised_cost
+        self.num_signals = 0 if self.sides is None else int(self.sides.which.max()) + 1
+        self.num_costs = 1 if self.sides is None else len(self.sides.which)
+        self._regressions: list[Quantifier] = []
+        self._trend: Trend | None = None
+        self._size: Array = np.ones(self.num_signals)
+        self._scale: Array = np.ones(self.num_signals)
+
+    def bound_to(self, sides: Sides, inputs: Sequence[int]) -> ChangeModel:
+        """The same model for these limits, with these inputs where the user named none; it has learned nothing."""
+        return ChangeModel(self.quantifier, inputs=inputs if self.inputs is None else self.inputs, sides=sides)
+
+    def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        return self.as_costs(*self.interval(states, actions))
+
+    def interval(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        """Mean and width (n, m, S) of the signals after the step."""
+        inputs, now = self._split(states)
+        if isinstance(self.quantifier, Known):
+            return self.quantifier.values(states[:, : -self.num_signals], actions, (self.num_signals,))
+        shape = (*actions.shape[:2], self.num_signals)
+        if self._trend is None:
+            return np.broadcast_to(now[:, None], shape), np.full(shape, np.inf)
+        mean, deviation = self._trend.predict(inputs, actions)
+        mean += now[:, None]
+        width = normal_multiplier(self.delta / self.num_signals) * deviation + LEAST_WIDTH * self._size
+        for k, regression in enumerate(self._regressions):
+            of_residual, spread = regression.interval(inputs, actions)
+            mean[..., k] += self._scale[k] * of_residual
+            width[..., k] += self._scale[k] * spread
+        return mean, width
+
+    def observed(self, data: Transitions) -> Array:
+        if data.signals is None:
+            raise ValueError(
+                "ChangeModel was given transitions without signals: log what `Within` limits, or give it to the info."
+            )
+        return data.signals
+
+    def error(self, observed: Array, mean: Array) -> Array:
+        return np.abs(observed - mean)
+
+    def nearness(self, data: Transitions) -> Array:
+        return self._nearness(self.observed(data))
+
+    def as_costs(self, mean: Array, width: Array) -> tuple[Array, Array]:
+        sides = self.sides
+        assert sides is not None, "checked when it was asked"
+        return sides.costs(mean[..., sides.which]), width[..., sides.which] / (2 * sides.scale)
+
+    def update(self, data: Transitions) -> None:
+        if isinstance(self.quantifier, Known):
+            return
+        inputs, now = self._split(data.states)
+        change = self.observed(data) - now
+        if self._trend is None:
+            self._trend = Trend.fit(np.concatenate([inputs, data.actions], axis=1), change)
+            left = self._left(inputs, data.actions, change)
+            self._size = np.maximum(np.sqrt((change**2).mean(axis=0)), np.finfo(np.float64).tiny)
+            self._scale = np.maximum(np.sqrt((left**2).mean(axis=0)), LEAST_RESIDUAL * self._size)
+            share = self.quantifier.delta / self.num_signals
+            self._regressions = [self.quantifier.as_regression(share) for _ in range(self.num_signals)]
+        left = self._left(inputs, data.actions, change) / self._scale
+        distance = 0.5 - self._nearness(now)  # before the step: chosen by what came of it, changes would be biased
+        for regression, values in zip(self._regressions, left.T, strict=True):
+            regression.update(data._replace(states=inputs, costs=values, margins=distance, signals=None))
+
+    def fit(self, data: Transitions) -> None:
+        before = self._trend, self._size, self._scale, self._regressions
+        self._trend = None
+        try:
+            self.update(data)
+        except Exception:
+            self._trend, self._size, self._scale, self._regressions = before
+            raise
+
+    @property
+    def knows(self) -> bool:
+        return isinstance(self.quantifier, Known) or self._trend is not None
+
+    def settings(self) -> dict[str, Any]:
+        sides = None if self.sides is None else [part.tolist() for part in self.sides]
+        return {"inputs": self.inputs, "sides": sides}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        if self._trend is None:
+            return {}
+        learned = {f"{k}.{name}": part for k, own in enumerate(self._regressions) for name, part in own.state().items()}
+        return {**learned, **self._trend.state(), "size": self._size.copy(), "scale": self._scale.copy()}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        if "scale" not in state:
+            self._trend, self._regressions = None, []
+            return
+        self._trend, self._size, self._scale = Trend.of(state), np.array(state["size"]), np.array(state["scale"])
+        share = self.quantifier.delta / self.num_signals
+        self._regressions = [self.quantifier.as_regression(share) for _ in range(self.num_signals)]
+        for k, regression in enumerate(self._regressions):
+            prefix = f"{k}."
+            own = {name.removeprefix(prefix): part for name, part in state.items() if name.startswith(prefix)}
+            regression.restore(own)
+
+    def _nearness(self, signals: Array) -> Array:
+        """The largest cost (n,) of signals (n, S), below 0 where they are far from all limits."""
+        assert self.sides is not None, "checked when it was asked"
+        return np.asarray(self.sides.costs(signals[..., self.sides.which]).max(axis=-1))
+
+    def _left(self, inputs: Array, actions: Array, change: Array) -> Array:
+        """What the trend leaves of the changes (n, S)."""
+        assert self._trend is not None, "fitted before it is asked"
+        return change - self._trend.predict(inputs, actions[:, None])[0][:, 0]
+
+    def _split(self, states: Array) -> tuple[Array, Array]:
+        """The inputs (n, d) of the regression, and the signals now (n, S)."""
+        if self.sides is None:
+            raise ValueError("ChangeModel has no limits yet: give it to a Shield or MASE together with Within(...).")
+        now = states[:, states.shape[1] - self.num_signals :]
+        return (states[:, : -self.num_signals] if self.inputs is None else states[:, list(self.inputs)]), now

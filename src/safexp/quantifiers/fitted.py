@@ -1,0 +1,78 @@
+"""What quantifiers with fitted widths share: what they model, and where they have data."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from numpy.typing import NDArray
+
+from safexp.core.arrays import Array
+from safexp.quantifiers.base import Quantifier, Transitions, arguments_of
+from safexp.quantifiers.support import Support
+from safexp.quantifiers.targets import (
+    Target,
+    check_target,
+    cost_interval,
+    error_of,
+    prior_mean,
+    target_of,
+    unknown_interval,
+)
+
+
+class FittedQuantifier(Quantifier):
+    """A model of the cost, the margin or a change, whose widths are a fit and promise nothing by themselves.
+
+    Widths grow beyond the data (`Support`), and are infinite before there is any.
+
+    Args:
+        target: what is modelled.
+        reach: how far beyond the data a width is finite, in standard deviations of an input.
+    """
+
+    is_regression = True
+    promises_coverage = False
+
+    def __init__(self, target: Target, reach: float) -> None:
+        self._name = type(self).__name__
+        check_target(self._name, target)
+        self.target = target
+        self.reach = reach
+        self._support = Support(reach)
+
+    @abstractmethod
+    def _predicted(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        """Mean and width (n, m) of what is modelled, less the prior's mean, where the model has data."""
+
+    def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        mean, width = self.interval(states, actions)
+        return self.as_costs(mean, width) if self.knows else (mean, width)
+
+    def interval(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        if not self.knows:
+            return unknown_interval(self.target, *actions.shape[:2])
+        mean, width = self._predicted(states, actions)
+        return mean + prior_mean(self.target), width * self._support.factor(states, actions)
+
+    def as_costs(self, mean: Array, width: Array) -> tuple[Array, Array]:
+        return cost_interval(self.target, mean, width)
+
+    def observed(self, data: Transitions) -> Array:
+        return target_of(self._name, self.target, data)
+
+    def error(self, observed: Array, mean: Array) -> Array:
+        return error_of(self.target, observed, mean)
+
+    def nearness(self, data: Transitions) -> Array:
+        observed = self.observed(data)
+        return -observed if self.target == "margin" else observed
+
+    def as_regression(self, delta: float) -> Quantifier:
+        return type(self)(**(arguments_of(self) | {"target": "change", "delta": delta}))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return dict(self._support.state())
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self._support.restore(state)

@@ -1,0 +1,70 @@
+"""What a shield is asked: states as numbers, the signals as they are now, and the thresholds of the next costs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from safexp.constraints import Constraint
+from safexp.core.arrays import Array, Observations, take
+from safexp.quantifiers.base import Quantifier
+
+
+class Question(NamedTuple):
+    """n states as they were observed and as numbers (n, ds), and the thresholds (n, K) of their next costs."""
+
+    observations: Observations
+    states: Array
+    limits: Array
+
+    def rows(self, index: Any) -> Question:
+        """The question about some of the states."""
+        return Question(take(self.observations, index), self.states[index], self.limits[index])
+
+
+def checked_thresholds(thresholds: ArrayLike, n: int, quantifier: Quantifier) -> Array:
+    """Thresholds (n,) or (n, K) as (n, K); raises `ValueError` where there is not one for each cost."""
+    limits = np.asarray(thresholds, dtype=np.float64)
+    if limits.ndim not in (1, 2) or len(limits) != n:
+        raise ValueError(f"thresholds have shape {limits.shape}, expected ({n},) or, for K costs, ({n}, K).")
+    if np.isnan(limits).any():
+        raise ValueError(f"a threshold is NaN: {limits}; without one nothing can be certified.")
+    limits = limits.reshape(n, -1)
+    if limits.shape[1] != quantifier.num_costs:
+        raise ValueError(
+            f"{limits.shape[1]} thresholds for each state, but {type(quantifier).__name__} bounds "
+            f"{quantifier.num_costs} costs: give one threshold for each cost."
+        )
+    return limits
+
+
+def steady_thresholds(constraint: Constraint | None, observations: Observations) -> Array:
+    """The thresholds (n,) or (n, K) of a constraint that has the same ones at every step of an episode."""
+    if constraint is None:
+        raise ValueError("the shield has no constraint to take a threshold from: give threshold=.")
+    if constraint.in_observation:
+        raise ValueError(
+            f"{type(constraint).__name__} changes its threshold during an episode: give threshold=<what remains, "
+            "divided by cost_max>, or let ShieldedPolicy keep the account."
+        )
+    return constraint.threshold(constraint.start(observations))
+
+
+def with_signals(
+    encoded: Array,
+    count: int,
+    observations: Observations,
+    measured: ArrayLike | None,
+    constraint: Constraint | None,
+) -> Array:
+    """Encoded states (n, ds), followed by the signals (n, S) as they are now; NaN where nobody tells them."""
+    if measured is None:
+        if constraint is None:
+            raise ValueError(f"the shield limits {count} signals: give measured=<their values now>, or its constraint.")
+        measured = constraint.now(observations)
+    signals = np.asarray(measured, dtype=np.float64)
+    if signals.shape != (len(encoded), count):
+        raise ValueError(f"measured has shape {signals.shape}, expected ({len(encoded)}, {count}): the signals now.")
+    return np.concatenate([encoded, signals], axis=1)
