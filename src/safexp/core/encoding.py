@@ -64,6 +64,13 @@ def encode_actions(space: spaces.Space[Any], actions: NDArray[Any]) -> Array:
     return np.minimum(np.maximum(batch, space.low), space.high).reshape(len(batch), -1).astype(np.float64)
 
 
+def decode_actions(space: spaces.Box | spaces.Discrete, encoded: Array) -> NDArray[Any]:
+    """Vectors (n, da) that `encode_actions` made, as actions (n, ...) of the space."""
+    if isinstance(space, spaces.Discrete):
+        return encoded.argmax(axis=1) + space.start
+    return encoded.reshape(len(encoded), *space.shape).astype(space.dtype)
+
+
 def fits(space: spaces.Space[Any], value: Any) -> bool:
     """Whether one observation or action has its space's shape, is finite, and lies within its bounds."""
     if isinstance(space, spaces.Dict):

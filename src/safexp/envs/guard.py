@@ -20,6 +20,7 @@ from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Flags, Observations, take
 from safexp.core.costs import refuse
 from safexp.core.encoding import encode_actions
+from safexp.core.signals import name_of_signal
 from safexp.envs.infos import Column, Infos
 from safexp.envs.observations import THRESHOLD, threshold_shown, threshold_space, without
 from safexp.envs.recording import Chosen, Harvest, Outcome, Recording, Taken
@@ -119,6 +120,7 @@ class Guard(Recording):
         self._viable = self._everywhere
         self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)
         self._driving = np.zeros(n, dtype=bool)
+        self._first = np.ones(n, dtype=bool)
         self._stopped_at_start = 0
         self._recent: deque[tuple[NDArray[Any], ...]] = deque(maxlen=max(MAX_RECENT_STEPS // n, 1))
         self._tells_margins: bool | None = None
@@ -175,6 +177,7 @@ class Guard(Recording):
         self._states = self.shield.states(self._raw, self.measured)
         self._last_safe[fresh] = np.nan
         self._driving[fresh] = False
+        self._first = np.where(rows, fresh, self._first)
         if self.shielding:
             self._look(rows)
         else:
@@ -315,7 +318,8 @@ class Guard(Recording):
     def _look(self, rows: Flags) -> None:
         """Ask what the current states of these environments offer, and who drives from there."""
         certifiable, last_safe, driving = self.account.certifiable, self._last_safe, self._driving
-        self._question = question = self.shield.question(self._raw, certifiable, self._states)
+        question = self.shield.question(self._raw, certifiable, self._states)._replace(first=self._first)
+        self._question = question
         if not rows.all():
             question, certifiable = question.rows(rows), certifiable[rows]
             last_safe, driving = last_safe[rows], driving[rows]
@@ -331,6 +335,12 @@ class Guard(Recording):
 
     def _advice(self) -> str:
         """What may be wrong where no first state offers a safe action."""
+        for name, values in zip(map(name_of_signal, self.constraint.sources), self.measured.T, strict=True):
+            if np.isnan(values).any():
+                return (
+                    f"Nobody told the signal {name} there: put it into the info of reset(), limit an entry of the "
+                    "observation, or give safe_action=<what is safe until it is known>."
+                )
         if self.shield.last_failure:
             return f"The quantifier failed: {self.shield.last_failure}."
         return UNKNOWN if isinstance(self.shield.quantifier, Unknown) else ADVICE

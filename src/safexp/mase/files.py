@@ -83,6 +83,7 @@ def load_agent(
             stop=stop or Reset(braking),
             levels=document["shield"]["levels"],
             show_threshold=document["show_threshold"],
+            trust="uncalibrated",  # asked for when it was trained
         )
         agent.shield.vouched = shield.vouched  # with its outcomes
     if agent.guard.stop.braking < braking:

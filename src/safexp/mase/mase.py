@@ -23,7 +23,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import torch as th
@@ -54,6 +54,8 @@ from safexp.shield.shield import Shield
 from safexp.shield.transitions import parts_of
 
 log = logging.getLogger("safexp")
+
+Trust = Literal["calibrated", "uncalibrated"]
 
 
 class _Proposal(NamedTuple):
@@ -86,6 +88,8 @@ class MASE(Agent):
         epoch_steps: how many steps of an off-policy learner make an epoch.
         shielding: False executes every proposal and never stops (an ablation: the bare learner).
         rewriting: False leaves stored penalties as they were (an ablation).
+        trust: "uncalibrated" lets widths that are a mere fit certify actions under a limit on every step; how often
+            they missed is told after the first epoch.
     """
 
     def __init__(
@@ -107,6 +111,7 @@ class MASE(Agent):
         epoch_steps: int = 1000,
         shielding: bool = True,
         rewriting: bool = True,
+        trust: Trust = "calibrated",
     ) -> None:
         for name, given, kind in [
             *(("constraint", constraint, Constraint), ("quantifier", quantifier, Quantifier)),
@@ -135,6 +140,14 @@ class MASE(Agent):
                 "%s limits the costs that happen, but %s bounds their expectation: noise may exceed the bound",
                 type(constraint).__name__,
                 type(quantifier).__name__,
+            )
+        if trust not in get_args(Trust):
+            raise ValueError(f"trust={trust!r} is not one of {', '.join(get_args(Trust))}.")
+        self._untested = any(part.on_every_step for part in parts_of(constraint)) and not quantifier.promises_coverage
+        if self._untested and trust != "uncalibrated" and shielding:
+            raise ValueError(
+                f"{type(constraint).__name__} limits every step, and the widths of {type(quantifier).__name__} are a "
+                "fit that promises nothing: give Calibrated(...) of it, or trust='uncalibrated'."
             )
         if isinstance(seed_data, str | Path):
             seed_data = read_log(seed_data)
@@ -193,6 +206,9 @@ class MASE(Agent):
             self._covered = [measure(self.quantifier, *harvest)]  # before it learns from them
             self.quantifier.update(harvest.transitions)
         self.coverage += self._covered
+        if self._untested:
+            self._untested = False
+            _tell_misses(self._covered[0])
         self.guard.stop.learn()
         self._recheck()
 
@@ -329,3 +345,17 @@ class MASE(Agent):
         tensor, _ = self.learner.policy.obs_to_tensor(observations)
         with th.no_grad():
             return self.learner.q_net(tensor).cpu().numpy().astype(np.float64)
+
+
+def _tell_misses(found: Coverage) -> None:
+    """Quote what an uncalibrated quantifier missed in its first epoch."""
+    share = found.exceeded / max(found.rows, 1)
+    log.warning(
+        "uncalibrated widths missed %d of the first epoch's %d costs (%.1f%%), and covered %d of %d near the limit: "
+        "Calibrated(...) measures them beforehand",
+        found.exceeded,
+        found.rows,
+        100 * share,
+        found.near_covered,
+        found.near,
+    )

@@ -25,5 +25,7 @@ def limited(config: RunConfig) -> Limited:
             return Limited("step cost", config.limit)
         case "margin":
             return Limited("step cost", 0.0)
+        case "within":
+            return Limited("step cost", 0.0)
         case "schedule":
             return Limited("step cost", None)

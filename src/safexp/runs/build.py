@@ -16,7 +16,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from safexp.backups.learned_reset import LearnedReset
 from safexp.backups.penalty import Penalty
 from safexp.backups.stops import Fallback, Reset, Stop
-from safexp.constraints import Budget, Constraint, Instantaneous, Margin, Schedule
+from safexp.constraints import AllOf, Budget, Constraint, Instantaneous, Margin, Schedule, Within
 from safexp.core.arrays import Array
 from safexp.core.costs import CostSource
 from safexp.envs.early_termination import EarlyTermination
@@ -37,10 +37,10 @@ from safexp.quantifiers import (
     SparseGP,
     Unknown,
 )
-from safexp.runs.config import RunConfig
+from safexp.runs.config import FITTED, RunConfig
 from safexp.runs.options import check_options, check_settings, options_of
 from safexp.runs.plugins import find, find_callable, find_task, is_own
-from safexp.shield.logs import Log
+from safexp.shield.logs import Log, read_log
 from safexp.tasks.knowledge import Knowledge, knowledge_of
 
 LEARNED = MappingProxyType({"sparse-gp": SparseGP, "deep-gp": DeepGP, "features": FeatureRegression})
@@ -73,8 +73,10 @@ def build(config: RunConfig, to_use: bool = False) -> Agent:
             learner_options=options,
             penalty=Penalty(config.penalty, config.largest_penalty),
             seed_data=None if to_use else make_seed_data(config, knowledge),
+            safe_action=knowledge.controller if starts_from_log(config) else None,
             seed=config.seed,
             stop=make_stop(config, knowledge),
+            trust="calibrated" if config.calibrate else "uncalibrated",
             **config.method_options,
         )
     except (AssertionError, TypeError) as error:  # how Stable-Baselines3 refuses spaces and options
@@ -135,6 +137,13 @@ def make_envs(task: str, num_envs: int, options: Mapping[str, Any] = MappingProx
 
 
 def make_constraint(config: RunConfig) -> Constraint:
+    """The constraint that a description names, and the limits on signals beside it."""
+    parts = [] if config.constraint == "within" else [make_named_constraint(config)]
+    parts += [Within(*limit) for limit in config.signal_limits]
+    return parts[0] if len(parts) == 1 else AllOf(*parts)
+
+
+def make_named_constraint(config: RunConfig) -> Constraint:
     """The constraint that a description names."""
     if config.constraint == "margin":
         return Margin(config.cost_max)
@@ -228,18 +237,25 @@ def make_stop(config: RunConfig, knowledge: Knowledge) -> Stop:
     return Fallback(controller, way_out, **check_settings(Fallback, options))
 
 
+def starts_from_log(config: RunConfig) -> bool:
+    """Whether a run learns what it may do from a log, and the controller that drove it takes part in the run."""
+    return config.quantifier in (*FITTED, "exact-gp") and config.constraint != "budget"
+
+
 def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:
     """What a quantifier that learns starts from."""
     if config.quantifier in ("unknown", "known"):
         return None
+    if config.seed_data is not None:
+        return read_log(config.seed_data)
     if knowledge.log is None:
         if config.constraint == "budget" or is_own(config.quantifier):
             return None
         raise ValueError(
             f"quantifier={config.quantifier!r} under a constraint of kind {config.constraint!r} needs safe transitions "
             f"to start from, and task {config.task!r} provides none. Give its environment an attribute "
-            "knowledge=safexp.Knowledge(log=<function of a generator that returns a Log>), or use "
-            "--constraint budget."
+            "knowledge=safexp.Knowledge(log=<function of a generator that returns a Log>), a file as --seed-data, or "
+            "use --constraint budget."
         )
     log = knowledge.log(np.random.default_rng(config.seed))
     if config.constraint == "margin" and log.margins is None:

@@ -30,8 +30,10 @@ METHOD_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """What can be set of a method that is put around a learner: arguments of MASE, Saute and EarlyTermination."""
 
-ConstraintName = Literal["budget", "instantaneous", "margin", "schedule"]
+ConstraintName = Literal["budget", "instantaneous", "margin", "schedule", "within"]
 StopName = Literal["reset", "fallback", "learned-reset"]
+FITTED = ("sparse-gp", "deep-gp", "features")
+"""The quantifiers whose widths are a fit, and promise nothing until they are calibrated."""
 QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp", "features"]
 
 
@@ -76,7 +78,9 @@ class RunConfig:
         method_options: settings of `mase` (such as {"show_threshold": false}), `saute`, `early-termination` or yours.
         constraint: `budget` bounds the sum of the costs of an episode, `instantaneous` every single cost, `schedule`
             every cost by a limit that changes with the steps of an episode, `margin` keeps the task's signed distance
-            to the limit at or above 0.
+            to the limit at or above 0, `within` is what `--within` says and nothing else.
+        within: limits on measured signals, as often as you like: `current:-100:100` keeps info["current"] between the
+            two, `3::5` the observation's entry 3 at or below 5. They hold beside the constraint that is named.
         limit: of the budget (3 if not given), or of every cost; a schedule and a margin have none.
         schedule: the limits of a schedule by the steps from which on they hold: {"0": 0.5, "100": 0.2}.
         discount: of the sum that a budget bounds; 1 adds costs up plainly.
@@ -89,8 +93,11 @@ class RunConfig:
             `features` (linear in random or learned features), or `package:Name`, a quantifier of your own.
         quantifier_options: settings of the quantifier, over those that the task recommends; with {"target": "margin"}
             a learned one models the task's signed margin instead of its cost.
-        calibrate: scale the quantifier's widths on held-out episodes, and watch its misses (`safexp.Calibrated`).
-        calibration_options: settings of that, such as {"delta": 0.05, "near": 0.1}.
+        calibrate: scale the quantifier's widths by what they missed, and watch its misses (`safexp.Calibrated`); by
+            default a learned one is calibrated under limits on every step. `--no-calibrate` trusts it as it is.
+        calibration_options: settings of that, such as {"delta": 0.05}.
+        seed_data: a file of logged transitions to learn from before the first step (.csv, .parquet or .npz), in place
+            of the task's own.
         stop: what `mase` does before the budget runs out: `reset` ends the episode, for which a human is needed (the
             paper); `fallback` lets the task's own controller drive out while the budget covers that, and the episode
             goes on; `learned-reset` learns a second policy for that from what is driven.
@@ -111,6 +118,7 @@ class RunConfig:
     method: Annotated[str, _or_own(Method)] = "mase"
     method_options: Options = field(default_factory=dict)
     constraint: ConstraintName = "budget"
+    within: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     limit: Annotated[float | None, tyro.conf.arg(aliases=("--budget",), metavar="FLOAT")] = None
     schedule: Options = field(default_factory=dict)
     discount: float = 1.0
@@ -118,8 +126,9 @@ class RunConfig:
     cost_max: float = 1.0
     quantifier: Annotated[str, _or_own(QuantifierName)] = "unknown"
     quantifier_options: Options = field(default_factory=dict)
-    calibrate: bool = False
+    calibrate: bool | None = None
     calibration_options: Options = field(default_factory=dict)
+    seed_data: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     stop: StopName = "reset"
     stop_options: Options = field(default_factory=dict)
     learner: str = "PPO"
@@ -132,10 +141,22 @@ class RunConfig:
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
 
     def __post_init__(self) -> None:
+        seed_data: Any = self.seed_data
+        within: Any = self.within
+        if isinstance(seed_data, str):  # a file's paths are words, and its tuples lists
+            object.__setattr__(self, "seed_data", Path(seed_data))
+        if isinstance(within, list):
+            object.__setattr__(self, "within", tuple(within))
+        if not (isinstance(self.within, tuple) and all(isinstance(limit, str) for limit in self.within)):
+            raise ValueError(f"within={self.within!r} is of the wrong kind: expected limits such as current:-100:100.")
+        if not (self.calibrate is None or isinstance(self.calibrate, bool)):
+            raise ValueError(f"calibrate={self.calibrate!r} is of the wrong kind: expected true, false or null.")
+        if not (self.seed_data is None or isinstance(self.seed_data, Path)):
+            raise ValueError(f"seed_data={self.seed_data!r} is of the wrong kind: expected the name of a file.")
         for entry in dataclasses.fields(self):
             usual = entry.default_factory() if callable(entry.default_factory) else entry.default
             given = getattr(self, entry.name)
-            if entry.name != "out" and not _alike(given, usual):
+            if entry.name not in ("out", "seed_data", "calibrate", "within") and not _alike(given, usual):
                 raise ValueError(f"{entry.name}={given!r} is of the wrong kind: expected the like of {usual!r}.")
         for name, choices in [
             *(("method", Method), ("constraint", ConstraintName)),
@@ -170,9 +191,15 @@ class RunConfig:
 
     def settled(self) -> Self:
         """The same run with every default that depends on other values written out, as its folder records it."""
+        constraint: ConstraintName = self.constraint
+        if self.within and constraint == "budget" and self.limit is None:
+            constraint = "within"
+        learned = self.quantifier in FITTED and constraint != "budget"
         return dataclasses.replace(
             self,
-            limit=3.0 if self.limit is None and self.constraint == "budget" else self.limit,
+            constraint=constraint,
+            limit=3.0 if self.limit is None and constraint == "budget" else self.limit,
+            calibrate=learned if self.calibrate is None else self.calibrate,
             learner=OWN_LEARNERS.get(self.method, self.learner),
             learner_options={
                 **_our_options(OWN_LEARNERS.get(self.method, self.learner), self.num_envs),
@@ -190,6 +217,8 @@ class RunConfig:
         """Everything that determines the run; where its folder is does not."""
         document = dataclasses.asdict(self)
         del document["out"]
+        document["within"] = list(self.within)
+        document["seed_data"] = None if self.seed_data is None else str(self.seed_data)
         return document
 
     @classmethod
@@ -206,8 +235,13 @@ class RunConfig:
         words = ["safexp", "train"]
         for name, value in self.to_json().items():
             if value != usual[name]:
-                text = json.dumps(value) if isinstance(value, dict) else str(value)
-                words += [f"--{name.replace('_', '-')}", text]
+                flag = name.replace("_", "-")
+                if isinstance(value, bool):
+                    words.append(f"--{flag}" if value else f"--no-{flag}")
+                elif isinstance(value, list):
+                    words += [word for text in value for word in (f"--{flag}", text)]
+                else:
+                    words += [f"--{flag}", json.dumps(value) if isinstance(value, dict) else str(value)]
         return shlex.join([*words, *([] if self.out is None else ["--out", str(self.out)])])
 
     @property
@@ -221,7 +255,17 @@ class RunConfig:
             raise ValueError(f"schedule={found} must begin at step 0 and have finite limits of at least 0.")
         return dict(sorted(found.items()))
 
+    @property
+    def signal_limits(self) -> list[tuple[int | str, float | None, float | None]]:
+        """What `within` says: a signal, its lowest and its highest value."""
+        return [_signal_limit(text) for text in self.within]
+
     def _check_constraint(self) -> None:
+        if self.constraint == "within" and not self.within:
+            raise ValueError("constraint='within' limits nothing: say --within current:-100:100, for example.")
+        self.signal_limits  # noqa: B018 (raises a clear error)
+        if self.within and self.method in ("trpo-lagrangian", "cpo", "saute"):
+            raise ValueError(f"method={self.method!r} knows only budgets: leave --within out.")
         if self.constraint == "margin" and self.cost != type(self).cost:
             raise ValueError(f"cost={self.cost!r}: a margin is read from info['margin'] and has no cost; leave it out.")
         if self.constraint == "margin" and self.limit is not None:
@@ -255,11 +299,25 @@ class RunConfig:
             raise ValueError(
                 "method='saute' divides by its budget, which must be above 0: say --budget 1, for example."
             )
-        if self.method == "mase" and self.quantifier == "unknown" and self.constraint != "budget":
+        limits_steps = bool(self.within) or self.constraint != "budget"
+        if self.method == "mase" and self.quantifier == "unknown" and limits_steps:
+            kind = "within" if self.constraint == "budget" else self.constraint
             raise ValueError(
-                f"quantifier='unknown' certifies nothing under a constraint of kind {self.constraint!r}: "
+                f"quantifier='unknown' certifies nothing under a constraint of kind {kind!r}: "
                 "use --quantifier known or a learned one, or --constraint budget."
             )
+
+
+def _signal_limit(text: str) -> tuple[int | str, float | None, float | None]:
+    """A limit as the command line tells it: name:low:high, with one of the two left empty for none."""
+    name, *limits = text.split(":")
+    try:
+        low, high = (float(limit) if limit else None for limit in limits)
+    except ValueError:
+        low = high = None
+    if not name or low is high is None:
+        raise ValueError(f"within={text!r} must be name:low:high, such as current:-100:100, level::3 or level:0:.")
+    return (int(name) if name.isdecimal() else name), low, high
 
 
 def _our_options(learner: str, num_envs: int) -> dict[str, Any]:

@@ -178,3 +178,18 @@ def vouched_actions(space: spaces.Box | spaces.Discrete, safe_action: SafeAction
     if promised.any():
         encoded[promised] = encode_actions(space, actions[promised])
     return encoded
+
+
+def best_candidates(
+    space: spaces.Box | spaces.Discrete, offers: Outlook, proposals: Array, scores: Array | None
+) -> NDArray[np.int64]:
+    """Which candidate (n,) replaces each proposal: the best by score, the nearest, or that with the smallest bound."""
+    ranking = offers.upper_bounds.max(axis=2)
+    if scores is not None:
+        ranking = -scores
+    elif isinstance(space, spaces.Box):
+        span = np.maximum(space.high - space.low, np.finfo(np.float32).tiny).ravel()
+        distance = np.linalg.norm((offers.candidates - proposals[:, None]) / span, axis=2)
+        ranking = np.where(np.isnan(distance), ranking, distance)
+    ranking = np.nan_to_num(ranking, nan=np.finfo(np.float64).max)
+    return np.where(offers.safe, ranking, np.inf).argmin(axis=1)  # which no safe action has

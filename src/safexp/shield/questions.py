@@ -8,20 +8,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safexp.constraints import Constraint
-from safexp.core.arrays import Array, Observations, take
+from safexp.core.arrays import Array, Flags, Observations, take
 from safexp.quantifiers.base import Quantifier
 
 
 class Question(NamedTuple):
-    """n states as they were observed and as numbers (n, ds), and the thresholds (n, K) of their next costs."""
+    """n states as they were observed and as numbers (n, ds), and the thresholds (n, K) of their next costs.
+
+    `first` (n,) tells which of them are first states of an episode, where known.
+    """
 
     observations: Observations
     states: Array
     limits: Array
+    first: Flags | None = None
 
     def rows(self, index: Any) -> Question:
         """The question about some of the states."""
-        return Question(take(self.observations, index), self.states[index], self.limits[index])
+        first = None if self.first is None else self.first[index]
+        return Question(take(self.observations, index), self.states[index], self.limits[index], first)
 
 
 def checked_thresholds(thresholds: ArrayLike, n: int, quantifier: Quantifier) -> Array:

@@ -24,11 +24,19 @@ from numpy.typing import ArrayLike, NDArray
 from safexp.constraints import Constraint
 from safexp.core import files
 from safexp.core.arrays import Array, Flags, Observations, as_batch, batch_size
-from safexp.core.encoding import check_action_space, encode_actions, encode_observations
+from safexp.core.encoding import check_action_space, decode_actions, encode_actions, encode_observations
 from safexp.core.spans import Spans, untimed
 from safexp.quantifiers.base import Quantifier
 from safexp.shield.bounds import as_levels, ask, check_levels
-from safexp.shield.candidates import Glance, Outlook, SafeAction, candidate_actions, unasked, with_extra
+from safexp.shield.candidates import (
+    Glance,
+    Outlook,
+    SafeAction,
+    best_candidates,
+    candidate_actions,
+    unasked,
+    with_extra,
+)
 from safexp.shield.certificates import certificate_for
 from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.files import build_shield, describe_shield, restore_shield
@@ -264,7 +272,7 @@ class Shield:
             safe = (bounds <= limits).all(axis=1) & np.isfinite(proposals).all(axis=1)
             vouched = nowhere
         if safe.all():
-            return Decisions(self._decode(proposals), nowhere, nowhere, vouched, bounds)
+            return Decisions(decode_actions(self.action_space, proposals), nowhere, nowhere, vouched, bounds)
         unsafe = np.flatnonzero(~safe)
         offers = self._offers(question, unsafe, glance or Glance(self._few(question, last_safe)))
         viable = offers.viable
@@ -273,11 +281,11 @@ class Shield:
         if viable.any():
             rows, offers = unsafe[viable], offers.rows(viable)
             scores = None if preferences is None else np.asarray(preferences(), dtype=np.float64)[rows]
-            best = np.arange(len(rows)), self._best(offers, proposals[rows], scores)
+            best = np.arange(len(rows)), best_candidates(self.action_space, offers, proposals[rows], scores)
             vouched = vouched.copy()
             proposals[rows], bounds[rows] = offers.candidates[best], offers.upper_bounds[best]
             vouched[rows] = offers.promised == best[1]
-        return Decisions(self._decode(proposals), intervened, stopped, vouched, bounds)
+        return Decisions(decode_actions(self.action_space, proposals), intervened, stopped, vouched, bounds)
 
     def glance(self, question: Question, last_safe: NDArray[Any] | None = None) -> Glance:
         """Ask no more than it takes to know which states are viable.
@@ -343,7 +351,9 @@ class Shield:
         Discrete actions are all of them first.
         """
         n, num_costs = question.limits.shape
-        vouched = None if self.vouched is None else self.vouched.actions(question.observations, question.states)
+        vouched = None
+        if self.vouched is not None:
+            vouched = self.vouched.actions(question.observations, question.states, question.first)
         if isinstance(self.action_space, spaces.Discrete):
             return unasked(np.repeat(self._fixed[None], n, axis=0), num_costs, vouched)
         last = np.nan if last_safe is None else encode_actions(self.action_space, last_safe)
@@ -373,18 +383,6 @@ class Shield:
         assert glance.whole is not None, "at least one state was asked about"
         return glance.whole.rows(rows)
 
-    def _best(self, offers: Outlook, proposals: Array, scores: Array | None) -> NDArray[np.int64]:
-        """Which candidate (n,) replaces each proposal: the best one, the nearest, or that with the smallest bound."""
-        ranking = offers.upper_bounds.max(axis=2)
-        if scores is not None:
-            ranking = -scores
-        elif isinstance(self.action_space, spaces.Box):
-            span = np.maximum(self.action_space.high - self.action_space.low, np.finfo(np.float32).tiny).ravel()
-            distance = np.linalg.norm((offers.candidates - proposals[:, None]) / span, axis=2)
-            ranking = np.where(np.isnan(distance), ranking, distance)
-        ranking = np.nan_to_num(ranking, nan=np.finfo(np.float64).max)
-        return np.where(offers.safe, ranking, np.inf).argmin(axis=1)  # which no safe action has
-
     def _bounds(self, states: Array, candidates: Array, limits: Array) -> tuple[Array, Array]:
         """Upper bounds and widths (n, m, K) of the candidates' costs (n, m, da).
 
@@ -413,8 +411,3 @@ class Shield:
             self.last_failure = reason
         level = logging.WARNING if self.failures == 1 else logging.DEBUG
         log.log(level, "%s certified nothing: %s", type(self.quantifier).__name__, reason)
-
-    def _decode(self, encoded: Array) -> NDArray[Any]:
-        if isinstance(self.action_space, spaces.Discrete):
-            return encoded.argmax(axis=1) + self.action_space.start
-        return encoded.reshape(len(encoded), *self.action_space.shape).astype(self.action_space.dtype)

@@ -43,11 +43,15 @@ class Vouched:
         self.cost = 0.0
         self._states: dict[bool, list[Array]] = {True: [], False: []}
 
-    def actions(self, observations: Observations, states: Array) -> Array:
-        """What is vouched for and believed in n states, encoded (n, da), NaN where there is nothing."""
+    def actions(self, observations: Observations, states: Array, first: Flags | None = None) -> Array:
+        """What is vouched for and believed in n states, encoded (n, da), NaN where there is nothing.
+
+        It is always believed in `first` states: an episode must begin somehow, and nobody else offers to drive.
+        """
         actions = vouched_actions(self.space, self.action, observations)
         if self.verify and self.broken:
-            actions[self._doubted(states)] = np.nan
+            doubted = self._doubted(states)
+            actions[doubted if first is None else doubted & ~first] = np.nan
         return actions
 
     def note(self, states: Array, costs: Array, thresholds: Array) -> None:

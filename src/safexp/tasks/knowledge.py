@@ -26,6 +26,8 @@ class Knowledge:
         cost: the costs (n,) of actions (n, da) in states (n, ds), in the task's units; discrete actions are one-hot.
         margin: their signed distances (n,) to the limit, likewise.
         log: safe transitions, with costs, margins and episodes, drawn with a generator.
+        controller: the cautious controller that drove the log, for observations (n, ...): it drives where a learned
+            quantifier certifies nothing yet.
         exact_gp: settings of `ExactGP` under which its bound is believable here.
         fallback: a controller that drives out of all cost, and a bound on what that costs, for `Fallback`.
     """
@@ -33,6 +35,7 @@ class Knowledge:
     cost: Callable[[Array, Array], ArrayLike] | None = None
     margin: Callable[[Array, Array], ArrayLike] | None = None
     log: Callable[[np.random.Generator], Log] | None = None
+    controller: Controller | None = None
     exact_gp: Mapping[str, Any] = field(default_factory=dict)
     fallback: tuple[Controller, WayOut] | None = None
 

@@ -40,6 +40,9 @@ START = np.array([[-1.2, -0.6], [-0.8, 0.6]])
 COMPASS = np.array([[0.0, 0.0], *([np.cos(angle), np.sin(angle)] for angle in np.arange(8) * np.pi / 4)])
 """The accelerations of the discrete twin: none, and the eight directions."""
 
+LOGGED = 60
+"""How many robots the cautious controller drives at a time for the log that a quantifier starts from."""
+
 SCALES = [HILL_WIDTH] * 2 + [HILL_WIDTH / 0.06] * 2 + [HILL_WIDTH / 0.04] * 2
 """Lengthscales of position, velocity and acceleration under which each moves p' by the width of a hill."""
 
@@ -107,6 +110,11 @@ def detour(states: Array, speed: float = 0.5) -> Array:
     return np.clip((wanted - 0.6 * velocity) / 0.4, -1.0, 1.0)
 
 
+def compass_detour(states: Array) -> NDArray[np.int64]:
+    """The same for the discrete twin: the nearest of its accelerations (n,)."""
+    return np.linalg.norm(detour(states)[:, None] - COMPASS, axis=2).argmin(axis=1)
+
+
 def cautious_log(episodes: int, rng: np.random.Generator, noise: float = 0.3, discrete: bool = False) -> Log:
     """Logged transitions of the cautious controller with some noise, for a quantifier to start from."""
     env = PlanarRobotVector(num_envs=episodes, discrete=discrete)
@@ -171,7 +179,7 @@ class PlanarRobot(gym.Env[Array, Any]):
         super().reset(seed=seed)
         self._state = first_states(1, self.np_random)
         self._steps = 0
-        return self._state[0], {}
+        return self._state[0], {"margin": float(margin(self._state[:, :2])[0])}
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         acceleration = COMPASS[action] if self.discrete else np.asarray(action, dtype=np.float64)
@@ -196,7 +204,8 @@ class PlanarRobotVector(VectorEnv[Array, NDArray[Any], Array]):
         self.knowledge = Knowledge(
             cost_of,
             margin_of,
-            log=partial(cautious_log, 8, discrete=discrete),
+            log=partial(cautious_log, LOGGED, discrete=discrete),
+            controller=compass_detour if discrete else detour,
             exact_gp={"lengthscale": DISCRETE_SCALES if discrete else SCALES, "norm_bound": 2.0, "capacity": 400},
         )
         self.single_observation_space = OBSERVATION_SPACE
@@ -209,7 +218,7 @@ class PlanarRobotVector(VectorEnv[Array, NDArray[Any], Array]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed)
         self._restart((options or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool)))
-        return self._states.copy(), {}
+        return self._states.copy(), {"margin": margin(self._states[:, :2])}
 
     def step(self, actions: NDArray[Any]) -> tuple[Array, Array, Any, Any, dict[str, Any]]:
         accelerations = COMPASS[actions] if self.discrete else np.asarray(actions, dtype=np.float64)
@@ -222,6 +231,7 @@ class PlanarRobotVector(VectorEnv[Array, NDArray[Any], Array]):
         if ended.any():
             infos |= {"final_obs": self._states.copy(), "_final_obs": ended, "final_info": dict(infos)}
             self._restart(ended)
+            infos["margin"] = np.where(ended, margin(self._states[:, :2]), infos["margin"])  # of the first states
         return self._states.copy(), rewards, reached, late, infos
 
     def scene(self, index: int) -> Scene:

@@ -147,8 +147,9 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
     def step(self, actions: ArrayLike) -> tuple[Array, Array, Mask, Mask, Info]:
         """Apply `actions` (n, 2); returns observations (n, d), rewards, terminated, truncated (n,) and info.
 
-        `info` describes the transition just made, also where an environment was reset in the same step; there
-        `final_obs` and `final_info` are given as Gymnasium's vector environments do.
+        `info` describes the transition just made, also where an environment was reset in the same step, but for the
+        margin, which is there that of the first state; `final_obs` and `final_info` are given as Gymnasium's vector
+        environments do.
         """
         checked = checked_actions(actions, (self.num_envs, 2))
         mode = self.metadata["autoreset_mode"]
@@ -176,6 +177,8 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
             }
             self._start(np.flatnonzero(done))
             observations = self._observations.copy()
+            if self.layout.has_margin:
+                info["margin"] = np.where(done, self.margins(), info["margin"])
         return observations, paid, terminated, truncated, info
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
