@@ -120,7 +120,7 @@ class Guard(Recording):
         self._viable = self._everywhere
         self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)
         self._driving = np.zeros(n, dtype=bool)
-        self._first = np.ones(n, dtype=bool)
+        self._first = np.ones(n, dtype=bool)  # or reached from a first state by vouched actions alone
         self._stopped_at_start = 0
         self._recent: deque[tuple[NDArray[Any], ...]] = deque(maxlen=max(MAX_RECENT_STEPS // n, 1))
         self._tells_margins: bool | None = None
@@ -163,6 +163,7 @@ class Guard(Recording):
         """Line 4: what the shield, the quantifier and the next search learn from a step."""
         executed, _, _, vouched, _ = self._decisions
         self.shield.check_levels(taken.costs)
+        self._first = self._first & vouched
         if vouched.any():
             self.shield.note_vouched(self._states[vouched], taken.costs[vouched], self.account.certifiable[vouched])
         self.measured = self.constraint.measured(taken.received.step)
@@ -177,7 +178,7 @@ class Guard(Recording):
         self._states = self.shield.states(self._raw, self.measured)
         self._last_safe[fresh] = np.nan
         self._driving[fresh] = False
-        self._first = np.where(rows, fresh, self._first)
+        self._first = np.where(rows, fresh | self._first, self._first)
         if self.shielding:
             self._look(rows)
         else:

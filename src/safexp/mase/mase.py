@@ -50,7 +50,7 @@ from safexp.records.input_shift import Inputs
 from safexp.shield.candidates import SafeAction
 from safexp.shield.decisions import Decision
 from safexp.shield.logs import Log, read_log
-from safexp.shield.shield import Shield
+from safexp.shield.shield import Controller, Shield
 from safexp.shield.transitions import parts_of
 
 log = logging.getLogger("safexp")
@@ -80,6 +80,8 @@ class MASE(Agent):
         penalty: what a stop costs; None leaves the reward as it was (an ablation).
         seed_data: logged transitions to start the quantifier from, or a file of them (`read_log`).
         safe_action: an action, or a function of the observations, that is safe in every state.
+        seed_controller: a controller that is safe from first states on as long as it drives, such as the one whose log
+            is the seed data: it drives there where nothing is certified yet, and the run goes on, learning.
         seed: of the learner and the environments.
         stop: what is done before an episode has to be stopped (`safexp.Stop`); `Reset` by default.
         levels: the only values that a cost can take, such as (0, 1), of several costs a list for each; see `Shield`.
@@ -103,6 +105,7 @@ class MASE(Agent):
         penalty: Penalty | None = Penalty(),  # noqa: B008 (immutable)
         seed_data: Log | str | Path | None = None,
         safe_action: SafeAction | None = None,
+        seed_controller: Controller | None = None,
         seed: int | None = None,
         stop: Stop | None = None,
         levels: Sequence[Any] | None = None,
@@ -128,6 +131,7 @@ class MASE(Agent):
             levels=levels,
             safe_action=safe_action,
             verify_safe_action=verify_safe_action,
+            seed_controller=seed_controller,
         )
         quantifier = shield.quantifier
         for limit, own in zip(parts_of(constraint), shield.levels or (), strict=False):

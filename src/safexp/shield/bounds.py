@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,24 @@ def ask(
     problem = f"{int((~usable).sum())} of {usable.size} predictions are NaN or have a negative width"
     bounds = _rounded(np.where(usable, mean, 0.0) + np.where(usable, width, np.inf), levels)
     return np.where(usable, bounds, np.inf), np.where(usable, width, np.inf), problem
+
+
+def where_demanded(
+    answer: Callable[[Array, Array], tuple[Array, Array]], states: Array, candidates: Array, limits: Array
+) -> tuple[Array, Array]:
+    """Bounds and widths (n, m, K) of candidates (n, m, da), asked for only where a threshold (n, K) is below 1.
+
+    Elsewhere everything is allowed: bound 1, width infinite.
+    """
+    below = limits < 1.0
+    if below.all():
+        return answer(states, candidates)
+    demanding = below.any(axis=1)
+    shape = (*candidates.shape[:2], limits.shape[1])
+    bounds, widths = np.ones(shape), np.full(shape, np.inf)
+    if demanding.any():
+        bounds[demanding], widths[demanding] = answer(states[demanding], candidates[demanding])
+    return bounds, widths
 
 
 def as_levels(levels: Sequence[Any] | None, quantifier: Quantifier) -> Levels | None:

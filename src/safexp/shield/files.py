@@ -30,7 +30,8 @@ VOUCHED = "vouched."
 
 def describe_shield(shield: Shield) -> tuple[files.Document, files.Arrays]:
     """A shield as JSON, and what it learned as arrays."""
-    safe_action = None if shield.vouched is None else shield.vouched.action
+    vouched = shield.vouched if shield.vouched is not None and shield.vouched.everywhere else None
+    safe_action = None if vouched is None else vouched.action
     given = None if safe_action is None else np.asarray(safe_action).tolist()
     document = {
         "quantifier": describe_quantifier(shield.quantifier),
@@ -40,9 +41,9 @@ def describe_shield(shield: Shield) -> tuple[files.Document, files.Arrays]:
         "num_candidates": shield.num_candidates,
         "levels": describe_levels(shield.levels),
         "safe_action": "function" if callable(safe_action) else given,
-        "verify_safe_action": shield.vouched is None or shield.vouched.verify,
+        "verify_safe_action": vouched is None or vouched.verify,
     }
-    outcomes = {} if shield.vouched is None else shield.vouched.state()
+    outcomes = {} if vouched is None else vouched.state()
     return document, {
         **{f"{LEARNED}{name}": part for name, part in shield.quantifier.state().items()},
         **{f"{VOUCHED}{name}": part for name, part in outcomes.items()},

@@ -211,13 +211,23 @@ class ShieldedPolicy:
             raise ValueError(f"cost={cost!r} has shape {given.shape}, expected {self._ones.shape}.")
         scaled = np.asarray(self.constraint.normalise(given), dtype=np.float64)
         known = scaled >= 0  # NaN is not
-        if not ((known & (scaled <= 1)).all() and self.shield.trusts_levels(scaled[None])):
+        if not ((known & (scaled <= 1)).all() and self._trusts_levels(scaled[None])):
             self.bad_costs += 1
         costs = np.where(known, scaled, 1.0)  # one above the largest counts as what it is
         if self._awaited.vouched is not None:
             self.shield.note_vouched(self._awaited.vouched, costs[None], self._account.certifiable)
         self._account.charge(costs[None], self._awaited.upper_bound[None])
         self._awaited = None
+
+    def _trusts_levels(self, costs: Array) -> bool:
+        """Whether observed costs (n,) or (n, K), scaled, are levels; bounds are no longer rounded if one is not."""
+        try:
+            self.shield.check_levels(costs)
+        except ValueError as error:
+            log.warning("bounds are no longer rounded to levels: %s", error)
+            self.shield.levels = None
+            return False
+        return True
 
     def close(self) -> None:
         """End the thread, if there is one, as soon as it has nothing to compute."""

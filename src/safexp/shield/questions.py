@@ -15,7 +15,7 @@ from safexp.quantifiers.base import Quantifier
 class Question(NamedTuple):
     """n states as they were observed and as numbers (n, ds), and the thresholds (n, K) of their next costs.
 
-    `first` (n,) tells which of them are first states of an episode, where known.
+    `first` (n,) tells which of them are first states, or were reached from there by vouched actions alone.
     """
 
     observations: Observations

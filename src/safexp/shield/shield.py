@@ -27,7 +27,7 @@ from safexp.core.arrays import Array, Flags, Observations, as_batch, batch_size
 from safexp.core.encoding import check_action_space, decode_actions, encode_actions, encode_observations
 from safexp.core.spans import Spans, untimed
 from safexp.quantifiers.base import Quantifier
-from safexp.shield.bounds import as_levels, ask, check_levels
+from safexp.shield.bounds import as_levels, ask, check_levels, where_demanded
 from safexp.shield.candidates import (
     Glance,
     Outlook,
@@ -44,6 +44,8 @@ from safexp.shield.logs import Log, encode_log, read_log
 from safexp.shield.questions import Question, checked_thresholds, steady_thresholds, with_signals
 from safexp.shield.transitions import transitions_of
 from safexp.shield.vouched import Vouched
+
+Controller = Callable[[Observations], ArrayLike]
 
 log = logging.getLogger("safexp")
 
@@ -70,6 +72,8 @@ class Shield:
         safe_action: an action, or a function of the observations (n, ...), that the user vouches for in every
             state; a row of NaN vouches for nothing there.
         verify_safe_action: stop believing in it where it broke its promise (`note_vouched`).
+        seed_controller: a controller that is safe from first states on as long as it drives, such as the one whose log
+            the quantifier learned; a guard lets it drive there where nothing is certified yet.
     """
 
     _counting: ClassVar = Lock()  # of failures, where threads share a shield; of the class, since a lock has no copy
@@ -85,6 +89,7 @@ class Shield:
         levels: Sequence[Any] | None = None,
         safe_action: SafeAction | None = None,
         verify_safe_action: bool = True,
+        seed_controller: Controller | None = None,
     ) -> None:
         if num_candidates > files.MOST:
             raise ValueError(f"num_candidates={num_candidates} must be at most {files.MOST:,}.")
@@ -96,17 +101,18 @@ class Shield:
         self.action_space = check_action_space(action_space)
         self.num_candidates = num_candidates
         self.levels = as_levels(levels, quantifier)
+        if safe_action is not None and seed_controller is not None:
+            raise ValueError("give safe_action, which is safe in every state, or seed_controller, not both.")
         self.vouched = None if safe_action is None else Vouched(self.action_space, safe_action, verify_safe_action)
+        if seed_controller is not None:
+            self.vouched = Vouched(self.action_space, seed_controller, verify=False, everywhere=False)
         self.failures = 0
         self.last_failure = ""
         self.span: Spans = untimed
         self._fixed = candidate_actions(self.action_space, num_candidates)
 
     def fit(self, log: Log | str | Path) -> None:
-        """Learn from logged transitions alone; `read_log` says what a file of them looks like.
-
-        Without a constraint the log's costs are learned, which must lie in [0, 1].
-        """
+        """Learn from logged transitions alone, or a file of them (`read_log`); without a constraint, costs in [0, 1]."""
         if not isinstance(log, Log | str | Path):
             raise TypeError(f"got a {type(log).__name__}, expected Log(observations, actions, costs) or a file of one.")
         data = log if isinstance(log, Log) else read_log(log)
@@ -315,16 +321,6 @@ class Shield:
         if self.levels is not None:
             check_levels(self.levels, costs)
 
-    def trusts_levels(self, costs: Array) -> bool:
-        """Whether observed costs (n,) or (n, K), scaled, are levels; bounds are no longer rounded if one is not."""
-        try:
-            self.check_levels(costs)
-        except ValueError as error:
-            log.warning("bounds are no longer rounded to levels: %s", error)
-            self.levels = None
-            return False
-        return True
-
     def note_vouched(self, states: Array, costs: Array, thresholds: Array) -> None:
         """Tell what the safe action cost in these encoded states (n, ds) where decisions were `vouched`."""
         if self.vouched is not None:
@@ -384,19 +380,8 @@ class Shield:
         return glance.whole.rows(rows)
 
     def _bounds(self, states: Array, candidates: Array, limits: Array) -> tuple[Array, Array]:
-        """Upper bounds and widths (n, m, K) of the candidates' costs (n, m, da).
-
-        Where the thresholds allow everything the quantifier is not asked: bound 1, width infinite.
-        """
-        below = limits < 1.0
-        if below.all():
-            return self._ask(states, candidates)
-        demanding = below.any(axis=1)
-        shape = (*candidates.shape[:2], limits.shape[1])
-        bounds, widths = np.ones(shape), np.full(shape, np.inf)
-        if demanding.any():
-            bounds[demanding], widths[demanding] = self._ask(states[demanding], candidates[demanding])
-        return bounds, widths
+        """Upper bounds and widths (n, m, K) of the candidates' costs (n, m, da)."""
+        return where_demanded(self._ask, states, candidates, limits)
 
     def _ask(self, states: Array, candidates: Array) -> tuple[Array, Array]:
         with self.span("quantifier"):

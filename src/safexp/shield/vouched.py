@@ -29,16 +29,21 @@ class Vouched:
         space: of the actions.
         action: an action, or a function of the observations (n, ...); a row of NaN vouches for nothing there.
         verify: whether outcomes count.
+        everywhere: False vouches only for what a controller does from the first state of an episode on, as long as it
+            drives: a seed controller, whose word is worth nothing in states that others got into.
     """
 
     _lock: ClassVar = Lock()  # threads share a shield; of the class, since a lock has no copy
 
-    def __init__(self, space: spaces.Box | spaces.Discrete, action: SafeAction, verify: bool = True) -> None:
+    def __init__(
+        self, space: spaces.Box | spaces.Discrete, action: SafeAction, verify: bool = True, everywhere: bool = True
+    ) -> None:
         if not callable(action):
             vouched_actions(space, action, np.empty(1))  # raises where this is no action
         self.space = space
         self.action = action
         self.verify = verify
+        self.everywhere = everywhere
         self.runs = self.broken = 0
         self.cost = 0.0
         self._states: dict[bool, list[Array]] = {True: [], False: []}
@@ -46,12 +51,14 @@ class Vouched:
     def actions(self, observations: Observations, states: Array, first: Flags | None = None) -> Array:
         """What is vouched for and believed in n states, encoded (n, da), NaN where there is nothing.
 
-        It is always believed in `first` states: an episode must begin somehow, and nobody else offers to drive.
+        `first` (n,) are first states and those that this action led to from there alone. A seed controller is believed
+        there and nowhere else: an episode must begin somehow.
         """
         actions = vouched_actions(self.space, self.action, observations)
-        if self.verify and self.broken:
-            doubted = self._doubted(states)
-            actions[doubted if first is None else doubted & ~first] = np.nan
+        if not self.everywhere:
+            actions[np.ones(len(actions), dtype=bool) if first is None else ~first] = np.nan
+        elif self.verify and self.broken:
+            actions[self._doubted(states)] = np.nan
         return actions
 
     def note(self, states: Array, costs: Array, thresholds: Array) -> None:
