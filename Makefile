@@ -6,7 +6,7 @@ READY := .venv/.ready
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test lint bench faults soak mutants clean
+.PHONY: setup demo test quick lint bench faults soak mutants clean
 
 setup: $(READY)
 
@@ -30,6 +30,10 @@ runs/demo/%: $(READY)
 
 test: lint
 	$(BIN)/pytest
+
+# All but the tests marked `slow`, without lint.
+quick: $(READY)
+	$(BIN)/pytest -m "not slow"
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

@@ -27,6 +27,7 @@ def typed(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([command, *words], cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.slow
 def test_train_and_report_as_a_user_types_them(tmp_path: Path) -> None:
     (tmp_path / "my_package.py").write_text(OWN_TASK)
     trained = typed("train", "--task", "my_package:Mine-v0", "--budget", "2", *TINY, "--out", "runs/a", cwd=tmp_path)
@@ -120,6 +121,7 @@ print({pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["
     assert done.stderr == f"{ {min(2, os.cpu_count() or 1) if wanted else 1} }\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_what_is_on_disk(tmp_path: Path) -> None:
     command = [Path(sys.executable).with_name("safexp"), "train", "--steps", "10000000", "--out", "a"]
     process = subprocess.Popen(
@@ -198,6 +200,7 @@ def test_options_that_are_no_json_object_are_refused(capsys: pytest.CaptureFixtu
     assert "expected a JSON object" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_no_run_is_named_and_the_rest_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,6 +56,7 @@ def test_the_risk_is_that_of_the_episodes(found, trained):
     assert bare.worst[0].episode.cost == bare.max_cost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mase", "bare", "goal"])
 def test_every_episode_can_be_played_again_by_its_seed(trained, name):
     told = []

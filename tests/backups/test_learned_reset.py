@@ -32,6 +32,7 @@ def driven(place, move, driving, driving_on, stopped=False, cost=None, ended=Fal
     return Driven(Step(before, actions, after, lambda key: costs), costs, *flags)
 
 
+@pytest.mark.slow
 def test_it_learns_the_way_out_and_what_it_costs_from_random_steps():
     stop = ready(gradient_steps=400)
     rng = np.random.default_rng(0)
@@ -90,6 +91,7 @@ def test_steps_near_a_cost_are_found():
     np.testing.assert_array_equal(np.flatnonzero(near[:, 0]), np.arange(75, 126))
 
 
+@pytest.mark.slow
 def test_it_is_trained_alongside_and_saved_with_its_agent(tmp_path):
     options = {"n_steps": 128}
     stop = LearnedReset(gradient_steps=20, seed=1)

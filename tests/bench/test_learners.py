@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from safexp.bench.learners import measure
 
 
+@pytest.mark.slow
 def test_one_row_for_each_measurement() -> None:
     rows = measure(batch=100, rounds=1, train_steps=200)
     assert [row["what"].split(",")[0].split(" on ")[0] for row in rows] == [

@@ -11,6 +11,7 @@ from safexp.bench.quantifiers import EMPTY, measure
 from safexp.cli import main
 
 
+@pytest.mark.slow
 def test_one_row_for_each_quantifier_and_the_shield() -> None:
     quick = {"capacity": 50, "num_inducing": 8, "first_steps": 1, "steps": 1}
     rows = measure(epoch=100, rounds=1, decisions=5, settings=quick)

@@ -10,6 +10,7 @@ from safexp.bench.shield import OUTCOMES, measure
 from safexp.cli import main
 
 
+@pytest.mark.slow
 def test_all_decisions_and_those_of_each_outcome() -> None:
     rows = measure(decisions=400, settings={"capacity": 200, "num_inducing": 16, "first_steps": 20})
     assert len({tuple(row) for row in rows}) == 1, "a table needs equal columns"

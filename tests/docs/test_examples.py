@@ -31,6 +31,7 @@ def commands() -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines if line.startswith("safexp ")]
 
 
+@pytest.mark.slow
 def test_the_kiln_is_fired_as_its_page_says(tmp_path: Path) -> None:
     trained = []
     for words in commands():

@@ -76,6 +76,7 @@ def keeps_learning(agent, steps=120):
             continue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 @pytest.mark.parametrize(
     ("constraint", "judge"),

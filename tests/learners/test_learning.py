@@ -75,6 +75,7 @@ def test_trpo_takes_all_there_is(kind):
     assert mean_return(model) > 0.9 * STEPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [2.0, 0.0])
 @pytest.mark.parametrize("learner", [CPO, TRPOLagrangian])
 def test_constrained_learners_reach_the_constrained_optimum(learner, limit):
@@ -87,6 +88,7 @@ def test_constrained_learners_reach_the_constrained_optimum(learner, limit):
     assert mean_return(model) == pytest.approx(STEPS * (2 * limit / STEPS - (limit / STEPS) ** 2), abs=0.1)
 
 
+@pytest.mark.slow
 def test_a_multiplier_by_gradient_steps_alone_swings_about_the_limit():
     costs = []
 
@@ -104,17 +106,20 @@ def test_a_multiplier_by_gradient_steps_alone_swings_about_the_limit():
     assert np.mean(costs[20:]) == pytest.approx(2.0, abs=0.4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", [CPO, TRPOLagrangian])
 def test_a_limit_that_does_not_bind_changes_nothing(learner):
     model = learner("MlpPolicy", choices(), cost_limit=10.0, seed=0, **FAST).learn(10_000)
     assert mean_return(model) > 0.9 * STEPS
 
 
+@pytest.mark.slow
 def test_discrete_actions_keep_the_limit_in_the_mean():
     model = CPO("MlpPolicy", choices(), cost_limit=1.5, cost_gamma=1.0, seed=0, **FAST).learn(14_000)
     assert mean_return(model) == pytest.approx(1.5, abs=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("truncates", [True, False])
 def test_time_outs_bootstrap_in_both_critics_and_ends_do_not(truncates):
     """Always paid and charged 1: cut off, the value is that of an endless episode, 1 / (1 − γ) = 5; ended, less."""
@@ -127,6 +132,7 @@ def test_time_outs_bootstrap_in_both_critics_and_ends_do_not(truncates):
     assert float(model.cost_critic(start).detach()) == pytest.approx(expected, rel=0.15)
 
 
+@pytest.mark.slow
 def test_saute_and_mase_do_not_overspend_after_training():
     limit = 2.5  # two choices may be paid; a third would break the budget
     for agent in (
@@ -139,6 +145,7 @@ def test_saute_and_mase_do_not_overspend_after_training():
         assert isinstance(agent, Baseline) or not any(episode.violated for episode in agent.episodes)
 
 
+@pytest.mark.slow
 def test_under_early_termination_no_reward_is_worth_an_end():
     agent = Baseline(
         EarlyTermination(as_vec_env(Choices()), Budget(2.5), penalty=2.0), TRPO, learner_options=FAST, seed=0

@@ -68,6 +68,7 @@ def contents(agent):
     return list(agent.episodes), agent.envs.recorder.steps, weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_copy_goes_on_as_the_original_would_have_and_neither_touches_the_other(name):
     agent = AGENTS[name]()

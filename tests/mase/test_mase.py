@@ -44,6 +44,7 @@ def agent_of(learner=PPO, options=None, kind="", num_envs=4, seed=0, **more):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("learner", "options", "kind"), LEARNERS)
 def test_the_same_seed_gives_the_same_run(learner, options, kind):
     def run(seed):
@@ -195,6 +196,7 @@ def test_one_quantifier_is_shared_out_among_several_costs():
     assert all(part.size > 0 for part in agent.quantifier.parts)
 
 
+@pytest.mark.slow
 def test_the_quantifier_learns_at_the_end_of_an_epoch():
     def hill(actions):
         """A cost of norm 1 in the quantifier's own space of functions."""
@@ -280,6 +282,7 @@ def test_the_progress_bar_shows_violations(capsys):
     assert "violations 0" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_switches_for_ablation():
     bare = agent_of(PPO, ROLLOUT, constraint=safexp.Budget(0.5), shielding=False).learn(2000)
     assert any(episode.violated for episode in bare.episodes)

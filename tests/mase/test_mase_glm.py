@@ -44,6 +44,7 @@ def features(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
 OFF_POLICY = {"learning_starts": 100, "batch_size": 32, "policy_kwargs": {"net_arch": [16]}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "discrete", "options"),
     [

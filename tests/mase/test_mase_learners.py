@@ -34,6 +34,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_learns_with_zero_violations_where_the_bare_learner_violates(name):
     learner, kind, num_envs, steps, options = CASES[name]
@@ -63,6 +64,7 @@ def test_learns_with_zero_violations_where_the_bare_learner_violates(name):
     assert np.mean([episode.violated for episode in bare.episodes]) > 0.2
 
 
+@pytest.mark.slow
 def test_an_instantaneous_limit_is_kept_where_the_shield_intervenes():
     env = gym.make_vec("safexp/PlanarRobot-v0", num_envs=16)
     known = safexp.Known(planar_robot.cost_of)

@@ -62,6 +62,7 @@ def run(kind, seed, constraint, quantifier, safe_action, steps=40, num_envs=6):
     return [np.stack(parts) for parts in zip(*trace, strict=True)], guard
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 10**6), st.floats(0.3, 0.6), st.floats(0.0, 0.2), st.booleans())
 def test_the_same_actions_stops_and_penalties(seed, limit, width, promised):

@@ -46,6 +46,7 @@ def test_an_outlier_does_not_move_the_interquartile_mean() -> None:
     np.testing.assert_allclose(interquartile_mean([[1, 2, 3, 4], [5, 5, 5, 0]]), [2.5, 5.0])
 
 
+@pytest.mark.slow
 def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
     rng = np.random.default_rng(1)
     batches = rng.normal(size=(300, 40))
@@ -125,6 +126,7 @@ def test_the_anytime_interval_contains_the_exact_one_and_nothing_is_known_at_fir
         assert high >= exact_interval(count, total)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("truth", [0.005, 0.05, 0.5])
 def test_who_looks_at_every_step_is_misled_by_the_exact_interval_and_not_by_the_anytime_one(truth: float) -> None:
     """2,000 watchers who stop at the first interval that misses: at most 5 % of them may find one."""

@@ -29,6 +29,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(path.read_text().splitlines()))
 
 
+@pytest.mark.slow
 def test_figures_are_written_alike_in_every_format(runs: list[Run], tmp_path: Path) -> None:
     paths = write_figures(tmp_path / "first", runs[-2:])
     assert [path.name for path in paths] == [f"{name}.{kind}" for name in ("curves", "converged") for kind in FORMATS]
@@ -76,6 +77,7 @@ def test_each_cost_is_drawn_of_the_groups_that_limit_it(make_run: MakeRun) -> No
     assert len(draw_curves({"a task": alone}, styles(groups)).axes) == 3
 
 
+@pytest.mark.slow
 def test_a_name_is_no_formula(make_run: MakeRun, tmp_path: Path) -> None:
     runs = [make_run("a", task_options={"x": "$\\frac"}), make_run("b", task_options={"x": "$\\frac"}, limit=7.0)]
     runs = [replace(run, config=replace(run.config, learner_options={"y": "$_{$"})) for run in runs]

@@ -15,7 +15,10 @@ from support import browser
 from support.browser import Window, window
 from support.run_folders import maker
 
-pytestmark = pytest.mark.skipif(browser.PROGRAM is None, reason="no chromium here: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(browser.PROGRAM is None, reason="no chromium here: apt-get install chromium"),
+]
 
 FLOOR = Floor(extent=1.5, goal=(1.1, 1.1), goal_radius=0.3, hazards=((0.0, 0.0),), hazard_radius=0.7)
 WAY = Trajectory(0, "stopped", FLOOR, np.linspace([-1, -1], [1, -1], 5))

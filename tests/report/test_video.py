@@ -89,6 +89,7 @@ def test_the_last_moment_stays_for_a_second() -> None:
     assert len(list(film([now, replace(now, outcome=ENDED)], Budget(2.0), "a\nb", fps=10))) == 11
 
 
+@pytest.mark.slow
 def test_films_are_written_as_a_user_asks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = {"n_steps": 64, "batch_size": 64, "n_epochs": 1}
     folder = run(RunConfig(num_envs=4, steps=256, learner_options=options, limit=2.0, out=tmp_path / "run"))

@@ -160,6 +160,7 @@ class Spy:
         assert all(given is before for given, before in zip(self.states[1:], self.returned[:-1], strict=True))
 
 
+@pytest.mark.slow
 def test_a_played_agent_remembers(folder):
     player = Player.load(folder)
     spy = Spy(player.agent.learner)

@@ -32,6 +32,7 @@ def two_nodes(monkeypatch):
     nodes.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_runs_are_the_same_on_a_cluster_of_which_a_node_dies(two_nodes, tmp_path):
     nodes, second = two_nodes

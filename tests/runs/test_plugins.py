@@ -135,6 +135,7 @@ def test_a_cost_under_another_key_of_the_info() -> None:
     assert found.tolist() == [0.1, 0.2]
 
 
+@pytest.mark.slow
 def test_a_quantifier_and_a_learner_of_one_s_own() -> None:
     config = RunConfig(**{**TINY, "learner": "mine:Mine"}, quantifier="mine:Wide", seed=7, out=Path("a"))
     folder = run(config)
@@ -164,6 +165,7 @@ def test_a_method_of_one_s_own(capsys: pytest.CaptureFixture[str]) -> None:
         build(RunConfig(**TINY, method="mine:confused").settled())
 
 
+@pytest.mark.slow
 def test_reading_a_run_imports_nothing_of_the_user_s() -> None:
     folder = run(RunConfig(**TINY, cost="mine:cost", quantifier="mine:Wide", out=Path("a")))
     del sys.modules["mine"]

@@ -72,6 +72,7 @@ def checkpoint_every_epoch(monkeypatch):
     monkeypatch.setitem(gym.registry, "Spawning-v0", gym.envs.registration.EnvSpec("Spawning-v0", Spawning))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_an_interrupted_run_ends_as_if_nothing_had_happened(tmp_path, name):
     settings = {**POINT, **RUNS[name]}
@@ -165,6 +166,7 @@ def test_a_file_shorter_than_its_checkpoint_is_named(interrupted):
         run(interrupted, resume=True)
 
 
+@pytest.mark.slow
 def test_two_processes_cannot_work_on_one_folder(interrupted):
     context = multiprocessing.get_context("spawn")
     ready, done = context.Event(), context.Event()

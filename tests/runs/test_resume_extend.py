@@ -40,6 +40,7 @@ def described(settings, steps, out):
     return RunConfig(**{**POINT, **settings}, steps=steps, out=out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_an_extended_run_ends_like_one_that_was_longer_from_the_start(tmp_path, name):
     settings, short, long = RUNS[name]
@@ -53,6 +54,7 @@ def test_an_extended_run_ends_like_one_that_was_longer_from_the_start(tmp_path, 
     assert run_folder.read(folder).status == "finished"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [EPOCHS, {**SAC, "learner_options": SAC_OPTIONS}], ids=["on-policy", "off-policy"])
 def test_an_extension_can_be_interrupted_and_extended_again(tmp_path, monkeypatch, settings):
     monkeypatch.setattr(resume, "SHARE", 1e9)

@@ -96,6 +96,7 @@ def test_every_method_leaves_the_same_folder(finished: Path, tmp_path: Path, met
         Baseline.load(finished / "agent.safexp")
 
 
+@pytest.mark.slow
 def test_off_policy_learners_and_learned_costs(tmp_path: Path) -> None:
     config = tiny(
         tmp_path / "sac",

@@ -25,6 +25,7 @@ def tiny(folder, **options):
     return RunConfig(num_envs=4, learner_options=learner, **{"out": folder, "steps": 64, **options})
 
 
+@pytest.mark.slow
 def test_every_run_has_its_outcome_in_the_order_given(tmp_path):
     configs = [
         tiny(tmp_path / "good"),
@@ -79,6 +80,7 @@ def wait_for(condition):
     raise TimeoutError
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_the_run_ends_the_same(tmp_path):
     whole, killed = long(tmp_path / "whole", method="bare"), long(tmp_path / "killed", method="bare")
     run(whole)
@@ -108,6 +110,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_leaves_no_process_behind(tmp_path):
     script = tmp_path / "many.py"
     script.write_text(SWEEP)

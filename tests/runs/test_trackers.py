@@ -113,6 +113,7 @@ class Diary:
             file.write(str(succeeded))
 
 
+@pytest.mark.slow
 def test_every_run_of_a_sweep_is_tracked(tmp_path: Path) -> None:
     configs = [RunConfig(**TINY, seed=seed, out=tmp_path / f"run{seed}") for seed in (0, 1)]
     sweep(configs, workers=2, track=Diary(tmp_path))
@@ -190,6 +191,7 @@ def test_a_service_that_says_no_stops_the_run_before_its_folder(
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_the_real_wandb_offline(tmp_path: Path) -> None:
     pytest.importorskip("wandb")

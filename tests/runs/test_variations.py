@@ -37,6 +37,7 @@ def test_what_cannot_be_varied_is_named(vary, seeds, message):
         variations(RunConfig(), vary, seeds, Path("there"))
 
 
+@pytest.mark.slow
 def test_the_command_runs_all_and_reports_them(tmp_path, capsys):
     words = ["sweep", "--vary", '{"method": ["mase", "bare"]}', "--seeds", "1", "--steps", "64", "--num-envs", "4"]
     words += ["--learner-options", '{"n_steps": 16, "batch_size": 32}', "--out", str(tmp_path)]

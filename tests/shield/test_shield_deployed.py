@@ -107,6 +107,7 @@ def test_memory_does_not_grow(deadline):
     assert grown < 5_000, f"{grown} bytes more after 500 decisions"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "quantifier",
     [
@@ -150,6 +151,7 @@ def without_learners(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_shield_is_fitted_and_saved_where_torch_and_stable_baselines_are_not_installed(without_learners, tmp_path):
     program = f"""
 import importlib.util

@@ -27,6 +27,7 @@ def table(study: InstantaneousStudy) -> list[dict[str, object]]:
     return list(json.loads(printed.getvalue()))
 
 
+@pytest.mark.slow
 def test_a_row_tells_of_safety_return_and_coverage(table: list[dict[str, object]], study: InstantaneousStudy) -> None:
     (row,) = table
     assert (row["case"], row["learner"], row["runs"], row["violations"]) == ("point-schedule", "TRPO", 1, 0)
@@ -35,6 +36,7 @@ def test_a_row_tells_of_safety_return_and_coverage(table: list[dict[str, object]
     assert 1.0 < float(str(row["controller's"])) < 2.9
 
 
+@pytest.mark.slow
 def test_the_run_records_its_coverage(table: list[dict[str, object]], study: InstantaneousStudy) -> None:
     assert table
     found = read(study.out / "point-schedule-TRPO-0")
@@ -44,6 +46,7 @@ def test_the_run_records_its_coverage(table: list[dict[str, object]], study: Ins
     assert found.summary.coverage.covered == line["coverage_covered"] > 1800
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_made_again_and_another_is_not_taken_for_it(
     table: list[dict[str, object]], study: InstantaneousStudy, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -56,6 +59,7 @@ def test_a_finished_run_is_not_made_again_and_another_is_not_taken_for_it(
     assert "more than the 100 asked for" in capsys.readouterr().err.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_every_case_can_be_described_and_built() -> None:
     study = InstantaneousStudy(seeds=(0,))
     for case in study.cases:

@@ -23,6 +23,7 @@ def mirrored(observations):
     return np.concatenate([observations[:, :-16], np.roll(observations[:, -16:], 8, axis=1)], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("robot", "latest"), [("Point", 75), ("Car", 50)])
 def test_the_bound_holds_on_the_way_out(robot, latest):
     rng = np.random.default_rng(7)

@@ -43,6 +43,7 @@ def test_only_tasks_with_one_hazard_tell_of_it():
         assert knowledge_of(gym.make_vec(f"safexp/{task}-v0", num_envs=1)).log is None
 
 
+@pytest.mark.slow
 def test_a_gentle_robot_stays_well_below_its_limit():
     moved = gentle("safexp/HalfCheetahVelocity-v0", None, 5, 60, np.random.default_rng(0))
     assert moved.log.margins.min() > 1.0

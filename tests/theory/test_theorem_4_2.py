@@ -47,6 +47,7 @@ def test_stochastic_optimum_is_kept_by_c_over_the_least_path_probability(constra
         assert problem.keeps_optimum(Penalty(c, LARGEST))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("branches", "share"), [(1, 0.03), (2, 1.0)], ids=["a small c", "the paper's c, by chance"])
 def test_optimum_can_be_lost_with_less(branches: int, share: float) -> None:
     problems = [problem for constraint in CONSTRAINTS for problem in random_problems(constraint, branches)]

@@ -112,7 +112,7 @@ class Shield:
         self._fixed = candidate_actions(self.action_space, num_candidates)
 
     def fit(self, log: Log | str | Path) -> None:
-        """Learn from logged transitions alone, or a file of them (`read_log`); without a constraint, costs in [0, 1]."""
+        """Learn from logged transitions, or a file of them (`read_log`); without a constraint from costs in [0, 1]."""
         if not isinstance(log, Log | str | Path):
             raise TypeError(f"got a {type(log).__name__}, expected Log(observations, actions, costs) or a file of one.")
         data = log if isinstance(log, Log) else read_log(log)

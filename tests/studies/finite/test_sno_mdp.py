@@ -138,6 +138,7 @@ def test_beta_four_certifies_no_unsafe_pair_where_beta_two_does() -> None:
     assert unsafe[2.0] > 0
 
 
+@pytest.mark.slow
 def test_large_worlds_are_quick() -> None:
     began = time.process_time()
     run = sno_mdp(random_world(np.random.default_rng(0), 50), steps=400)

@@ -17,6 +17,7 @@ WORDS = ["--tasks", "point", "--methods", "mase", "--seeds", "1", "--epochs", "1
 TRAINING = ["--evaluation", "2", "--workers", "1"]
 
 
+@pytest.mark.slow
 def test_the_command_prints_what_the_episodes_say_and_draws_it_again(tmp_path, capsys, monkeypatch):
     runs, kept, drawn = tmp_path / "runs", tmp_path / "kept", tmp_path / "drawn"
     assert main(["reproduce", "safety-gym", *WORDS, *TRAINING, "--out", str(runs)]) == 0
@@ -47,6 +48,7 @@ def test_the_command_prints_what_the_episodes_say_and_draws_it_again(tmp_path, c
         assert (drawn / name).stat().st_size > 100
 
 
+@pytest.mark.slow
 def test_all_figures_are_drawn_of_what_is_there_and_the_rest_is_named(tmp_path, capsys, make_result, monkeypatch):
     monkeypatch.setattr(command, "FIGURE_3", 4)
     monkeypatch.setattr("safexp.studies.safety_gym.figures.FIGURE_3", 4)
@@ -70,6 +72,7 @@ def test_all_figures_are_drawn_of_what_is_there_and_the_rest_is_named(tmp_path, 
     }
 
 
+@pytest.mark.slow
 def test_goal1_is_another_task_with_another_budget(tmp_path, capsys, make_result):
     tasks = ("safexp/PointGoal1-v0", "safexp/CarGoal1-v0")
     write_results(tmp_path, [make_result(task, method, budget=25.0) for task in tasks for method in ("mase", "trpo")])
@@ -91,6 +94,7 @@ def test_goal1_is_another_task_with_another_budget(tmp_path, capsys, make_result
     assert "all seeds with a budget of 25, not 20" in error
 
 
+@pytest.mark.slow
 def test_a_study_of_which_every_run_failed_draws_nothing(tmp_path, capsys):
     (tmp_path / "point-mase-1000").mkdir()
     (tmp_path / "point-mase-1000" / "thesis.tex").touch()

@@ -31,6 +31,7 @@ def edit(folder, change):
     path.write_text(json.dumps(document))
 
 
+@pytest.mark.slow
 def test_what_has_finished_is_kept_once(runs, tmp_path, capsys):
     (runs / "point-trpo-1000" / run_folder.TIMING).unlink()
     words = ["reproduce", "safety-gym-results", str(runs), "--into", str(tmp_path / "kept"), "--evaluation", "2"]
@@ -48,6 +49,7 @@ def test_what_has_finished_is_kept_once(runs, tmp_path, capsys):
     assert (tmp_path / "kept" / "summary.csv").stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_an_extended_run_keeps_the_line_that_it_had(runs, tmp_path):
     kept = tmp_path / "kept"
     mase = runs / "point-mase-1000"
@@ -63,6 +65,7 @@ def test_an_extended_run_keeps_the_line_that_it_had(runs, tmp_path):
     assert len(result.metrics) == 4
 
 
+@pytest.mark.slow
 def test_another_run_in_its_place_replaces_all_of_it(runs, tmp_path):
     kept = tmp_path / "kept"
     mase = runs / "point-mase-1000"
@@ -75,6 +78,7 @@ def test_another_run_in_its_place_replaces_all_of_it(runs, tmp_path):
     assert [line.commit for line in result.lines.values()] == ["def"]
 
 
+@pytest.mark.slow
 def test_runs_of_other_settings_or_names_are_refused(runs):
     mase = runs / "point-mase-1000"
     assert identify(run_folder.read(mase)) == ("point", "mase")
@@ -87,6 +91,7 @@ def test_runs_of_other_settings_or_names_are_refused(runs):
         identify(run_folder.read(mase))
 
 
+@pytest.mark.slow
 def test_tasks_by_their_ids_and_entries_of_ones_own_are_recognised(runs):
     def change(document):
         document["config"].update(task="safexp/CarGoal1-v0", limit=25.0, penalty=0.5)
@@ -97,6 +102,7 @@ def test_tasks_by_their_ids_and_entries_of_ones_own_are_recognised(runs):
     assert identify(run_folder.read(folder)) == ("safexp/CarGoal1-v0", "my_package-MINE")
 
 
+@pytest.mark.slow
 def test_somebody_must_say_which_commit_it_was(runs):
     mase = runs / "point-mase-1000"
 

@@ -36,6 +36,7 @@ def test_a_file_that_is_too_large_is_refused(tmp_path, make_result, monkeypatch)
         write_results(tmp_path, [make_result()])
 
 
+@pytest.mark.slow
 def test_a_run_of_the_papers_length_fits(study_runs):
     run = run_folder.read(study_runs / "point-mase-1000")
     text = results.metrics_text([*run.metrics] * 500)
@@ -76,6 +77,7 @@ def test_a_long_run_has_a_line_wherever_the_paper_reports():
     ]
 
 
+@pytest.mark.slow
 def test_a_line_is_what_the_episodes_say(study_runs):
     run = run_folder.read(study_runs / "point-trpo-1000")
     line = summary_line(run, "point", "trpo", epochs=2, commit="abc", deterministic=None)

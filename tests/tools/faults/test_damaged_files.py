@@ -23,6 +23,7 @@ from safexp.shield.logs import read_log
 from safexp.tasks.planar_robot import OBSERVATION_SPACE, action_space
 
 
+@pytest.mark.slow
 def test_nothing_comes_out_wrong():
     rows = measure(inputs=30, kill=3)
     assert [row for row in rows if row["wrong"]] == []

@@ -32,6 +32,7 @@ from safexp.runs.run import run
 OPTIONS = {"n_steps": 32, "batch_size": 64, "n_epochs": 1, "policy_kwargs": {"net_arch": [8]}}
 
 
+@pytest.mark.slow
 def test_training_goes_on_through_faults_and_nothing_unsafe_is_executed(monkeypatch):
     monkeypatch.setattr(soak, "RATE", 0.05)
     (row,) = soak.measure(minutes=0.03)
@@ -53,6 +54,7 @@ def test_without_a_shield_the_same_count_is_not_zero():
     assert envs.unsafe > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", faulty.FAULTS)
 def test_the_record_agrees_with_a_ledger_inside_the_environment(fault):
     row = faulty.compare(fault, steps=2000, seed=0)
