@@ -168,10 +168,8 @@ def test_each_cost_is_rounded_to_its_own_levels():
         assert problem == ""
 
 
-def test_several_costs_keep_their_levels_until_one_is_none_of_them():
+def test_each_of_several_costs_must_be_one_of_its_own_levels():
     shield = Shield(Each(Known(visits), Known(line_cost)), BOX, BOX, levels=[(0, 1), None])
-    assert shield.trusts_levels(np.array([[1.0, 0.3]]))
-    assert shield.levels is not None
-    assert not shield.trusts_levels(np.array([[0.3, 1.0]]))
-    assert shield.levels is None
-    assert shield.trusts_levels(np.array([[0.3, 1.0]]))
+    shield.check_levels(np.array([[1.0, 0.3]]))
+    with pytest.raises(ValueError, match="cost 0 was 0.3"):
+        shield.check_levels(np.array([[0.3, 1.0]]))
