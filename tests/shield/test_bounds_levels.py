@@ -171,5 +171,5 @@ def test_each_cost_is_rounded_to_its_own_levels():
 def test_each_of_several_costs_must_be_one_of_its_own_levels():
     shield = Shield(Each(Known(visits), Known(line_cost)), BOX, BOX, levels=[(0, 1), None])
     shield.check_levels(np.array([[1.0, 0.3]]))
-    with pytest.raises(ValueError, match="cost 0 was 0.3"):
+    with pytest.raises(ValueError, match=r"cost 0 was 0\.3"):
         shield.check_levels(np.array([[0.3, 1.0]]))
