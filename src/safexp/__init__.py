@@ -23,6 +23,7 @@ from safexp.constraints import (
 from safexp.core.costs import SignalError
 from safexp.core.extras import MissingExtraError, needed_for
 from safexp.core.files import CheckpointError
+from safexp.doctor.examine import Examination, examine
 from safexp.envs.six_values import adapt
 from safexp.quantifiers import (
     GLM,
@@ -97,6 +98,7 @@ __all__ = [
     "Each",
     "EarlyTermination",
     "ExactGP",
+    "Examination",
     "Fallback",
     "FeatureRegression",
     "Floor",
@@ -138,6 +140,7 @@ __all__ = [
     "Within",
     "adapt",
     "as_vec_env",
+    "examine",
     "export_onnx",
     "gate",
     "picture_of",

@@ -1,4 +1,4 @@
-"""The command line: `safexp train | sweep | play | reproduce | report | audit | tasks | bench`."""
+"""The command line: `safexp train | sweep | play | reproduce | report | audit | doctor | tasks | bench`."""
 
 from __future__ import annotations
 
@@ -306,6 +306,63 @@ def audit(
     return 0 if found.passed else 1
 
 
+def doctor(
+    log: Annotated[Path, tyro.conf.Positional],
+    /,
+    within: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME:LOW:HIGH")] = (),
+    task: Annotated[str | None, tyro.conf.arg(metavar="ID")] = None,
+    delta: float = 0.05,
+    resets: bool = False,
+    json: bool = False,
+    html: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
+) -> int:
+    """Examine a log: can an honest shield be made from it, which one, and what is missing?
+
+    Ends with exit code 1 where none can.
+
+    Args:
+        log: a .csv, .parquet or .npz file of logged steps; `read_log` says what is in it.
+        within: a limit on a signal, `current:-100:100`, or `temperature::335` for an upper limit alone; a number in
+            place of the name is an entry of the observation. Give it again for further limits.
+        task: the Gymnasium task that the log is from, for its spaces; otherwise they are inferred from the log.
+        delta: the share of stretches in which a certificate may be wrong.
+        resets: an episode can be stopped at any step without harm, as in a simulator: one step ahead is then enough.
+        json: print JSON instead of text.
+        html: a page with pictures to write.
+    """
+    look_here()
+    from safexp.constraints.parse import parse_limits
+    from safexp.doctor.examine import examine
+    from safexp.report.doctor import print_examination, write_examination
+    from safexp.shield.logs import read_log, signal_names
+
+    if not within:
+        names = ", ".join(signal_names(read_log(log, finite=False)))
+        raise ValueError(f"say what is limited: --within NAME:LOW:HIGH; {log} has {names}.")
+    observation_space = action_space = None
+    if task is not None:
+        import gymnasium
+
+        env = gymnasium.make(task)
+        observation_space, action_space = env.observation_space, env.action_space
+        env.close()
+    found = examine(
+        log,
+        constraint=parse_limits(within),
+        observation_space=observation_space,
+        action_space=action_space,
+        delta=delta,
+        resets=resets,
+        task=task,
+    )
+    if html is not None:
+        write_examination(html, found)
+    print_examination(found, json)
+    if html is not None:
+        print(f"page: {html}", file=sys.stderr if json else sys.stdout)
+    return 1 if found.severity == "stop" else 0
+
+
 def tracker(name: TrackerName, options: Options) -> Service | None:
     """The service that is named, if one is."""
     if name is None and options:
@@ -368,6 +425,7 @@ def run_command(words: list[str]) -> int:
         "reproduce": reproduce,
         "report": report,
         "audit": audit,
+        "doctor": doctor,
         "tasks": tasks,
         "bench": bench,
     }

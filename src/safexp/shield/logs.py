@@ -105,7 +105,7 @@ def _warn_of_clipped(given: NDArray[Any], encoded: Array, space: spaces.Space[An
             logger.warning("%s, and are learned as the nearest ones inside: are they in other units?", share)
 
 
-def read_log(path: str | Path) -> Log:
+def read_log(path: str | Path, *, finite: bool = True) -> Log:
     """A logged data set: a .csv or .parquet file with one row for each step, or a .npz file of arrays.
 
     Columns are s0, s1, … (the state before the step), a0, a1, … (the action), n0, n1, … (the state after it, may be
@@ -113,19 +113,34 @@ def read_log(path: str | Path) -> Log:
     own name. A .npz file has the arrays `states`, `actions`, `next_states`, `costs`, `margins`, `episodes`, and signals
     likewise. Nothing in a file is ever unpickled.
 
+    Args:
+        path: the file.
+        finite: refuse values that are missing or infinite; without it they are NaN or infinite in the log, for those
+            who look for them.
+
     Raises:
         ValueError: where something is missing, or a value is no finite number, with the place in the file.
     """
     path = Path(path)
-    readers: dict[str, Callable[[Path], Log]] = {".csv": _read_csv, ".parquet": _read_parquet, ".npz": _read_npz}
+    readers: dict[str, Callable[[Path, bool], Log]] = {".csv": _read_csv, ".parquet": _read_parquet, ".npz": _read_npz}
     if path.suffix not in readers:
         raise ValueError(f"{path} is not a log that can be read: expected one of {', '.join(readers)}.")
     if not path.is_file():
         raise ValueError(f"{path} is not a file.")
-    return readers[path.suffix](path)
+    return readers[path.suffix](path, finite)
 
 
-def _read_csv(path: Path) -> Log:
+def signal_names(log: Log) -> list[str]:
+    """What `Within` can limit in a log: its signals by their names, and the entries of its observations."""
+    named = [*(log.signals or {}), *(name for name in ("margins", "costs") if getattr(log, name) is not None)]
+    named = [{"margins": "margin", "costs": "cost"}.get(name, name) for name in named]
+    if isinstance(log.observations, dict):
+        return [*named, *log.observations]
+    size = int(np.prod(np.shape(log.observations)[1:]))
+    return [*named, f"observation entries 0 to {size - 1}"]
+
+
+def _read_csv(path: Path, finite: bool) -> Log:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets begin with a mark
             header, *rows = list(csv.reader(file)) or [[]]
@@ -136,6 +151,8 @@ def _read_csv(path: Path) -> Log:
     for line, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise ValueError(f"line {line} of {path} has {len(row)} values for {len(header)} columns.")
+    if not finite:
+        rows = [[text.strip() or "nan" for text in row] for row in rows]
     try:
         table = np.array(rows, dtype=np.float64).reshape(len(rows), len(header))
     except ValueError:
@@ -145,10 +162,10 @@ def _read_csv(path: Path) -> Log:
         raise ValueError(
             f"line {line} of {path}: {header[column]} is {rows[line - 2][column]!r}, expected a number."
         ) from None
-    return _from_columns(path, [name.strip() for name in header], table, first_line=2)
+    return _from_columns(path, [name.strip() for name in header], table, 2, finite)
 
 
-def _read_parquet(path: Path) -> Log:
+def _read_parquet(path: Path, finite: bool) -> Log:
     with needed_for(f"reading {path}", instead=", or save the log as .csv or .npz"):
         from pyarrow import ArrowException, parquet
     try:
@@ -158,10 +175,10 @@ def _read_parquet(path: Path) -> Log:
         columns = [table[name].to_numpy().astype(np.float64) for name in table.column_names]
     except (ArrowException, ValueError, TypeError, OSError) as error:
         raise ValueError(f"{path} cannot be read as a table of numbers: {error}") from error
-    return _from_columns(path, table.column_names, np.stack(columns, axis=1), first_line=0)
+    return _from_columns(path, table.column_names, np.stack(columns, axis=1), 0, finite)
 
 
-def _read_npz(path: Path) -> Log:
+def _read_npz(path: Path, finite: bool) -> Log:
     try:
         with zipfile.ZipFile(path) as archive:
             _check_size(path, sum(part.file_size for part in archive.infolist()))
@@ -172,7 +189,8 @@ def _read_npz(path: Path) -> Log:
     for name, part in parts.items():
         if part.dtype.kind not in "iuf" or not part.ndim:
             raise ValueError(f"{path}: {name} are {part.dtype} of shape {part.shape}, expected rows of numbers.")
-        _check_finite(path, name, part.reshape(len(part), -1), "row", 0)
+        if finite:
+            _check_finite(path, name, part.reshape(len(part), -1), "row", 0)
     signals = {name: part for name, part in parts.items() if name not in ARRAYS}
     for name, part in signals.items():
         if part.ndim != 1:
@@ -188,13 +206,13 @@ def _check_size(path: Path, unpacked: int) -> None:
         )
 
 
-def _from_columns(path: Path, header: Sequence[str], table: Array, first_line: int) -> Log:
+def _from_columns(path: Path, header: Sequence[str], table: Array, first_line: int, finite: bool) -> Log:
     """The log of a table (n, columns) with these names; rows are counted from `first_line`."""
     if header and all(_is_number(name) for name in header):
         raise ValueError(f"{path} begins with numbers, not with the names of its columns; expected {HEADER}.")
     if len(set(header)) != len(header):
         raise ValueError(f"{path} has a column twice: {', '.join(header)}.")
-    for column, name in enumerate(header):
+    for column, name in enumerate(header if finite else ()):
         _check_finite(path, name, table[:, column : column + 1], "line" if first_line else "row", first_line)
 
     def numbered(prefix: str) -> Array | None:

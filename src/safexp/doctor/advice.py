@@ -1,0 +1,172 @@
+"""What to do next: which further episodes would help, and the Python lines that build the recommended shield."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from safexp.constraints import Within
+from safexp.core.signals import SignalSource, name_of_signal
+from safexp.doctor.actions import FEW, NEARLY, Actions
+from safexp.doctor.coverage import Coverage
+from safexp.doctor.findings import listed, percent
+from safexp.doctor.models import Choice
+from safexp.doctor.nearness import STEPS_AWAY, Nearness
+from safexp.quantifiers import Calibrated
+
+NEAR_ENOUGH = 0.8
+"""A log that went this share of the way to a limit, or came within a large step, needs no bolder episodes there."""
+
+BOLD = 0.2
+"""The share of all episodes that bolder ones should be: it is those that calibration holds out together."""
+
+STEEP = 1.25
+"""A model whose error was so many times larger with half of the episodes gains from more."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """Further episodes that would help: how many, of which kind, and why; None where the number does not matter."""
+
+    episodes: int | None
+    kind: str
+    why: str
+
+
+def needs_of(
+    actions: Actions,
+    nearness: Sequence[Nearness],
+    coverages: Sequence[Coverage],
+    halves: Sequence[float],
+    episodes: int,
+) -> list[Need]:
+    """Which further episodes would help."""
+    found = []
+    needed = max((one.needed for one in coverages), default=0)
+    short = max((one.needed - one.stretches for one in coverages), default=0)
+    if short > 0:
+        found.append(Need(short, "like these", f"{needed} stretches make the promise hold with 95 % confidence"))
+    for one in nearness:
+        if one.way[-1] < NEAR_ENOUGH and one.nearest_in_steps > STEPS_AWAY:
+            side = "upper" if one.side == "high" else "lower"
+            found.append(
+                Need(
+                    max(math.ceil(BOLD * max(needed, episodes)), 1),
+                    f"that are bolder, towards the {side} limit of {one.signal}",
+                    f"the log went {percent(max(one.way[-1], 0.0))} of the way",
+                )
+            )
+    if actions.open < NEARLY:
+        found.append(
+            Need(
+                max(needed, episodes),
+                "with exploration noise on the actions",
+                f"the state leaves open {percent(actions.open)} of their variance",
+            )
+        )
+    rare = [*actions.never, *actions.few]
+    if rare:
+        found.append(
+            Need(
+                None,
+                f"with the actions {listed(rare)}, each at least {FEW} times, where that is safe",
+                "what was not taken is not certified",
+            )
+        )
+    if max(halves, default=1.0) > STEEP:
+        found.append(
+            Need(
+                episodes,
+                "like these",
+                f"with half of the episodes the bold error was {max(halves):.3g} times as large: twice as many should "
+                "narrow the widths",
+            )
+        )
+    return found
+
+
+def shield_lines(
+    parts: Sequence[tuple[Within, Choice, Calibrated]],
+    *,
+    path: str | None,
+    observation_space: spaces.Space[Any],
+    action_space: spaces.Box | spaces.Discrete,
+    task: str | None,
+) -> str:
+    """The lines that build and try the recommended shield."""
+    kinds = sorted({choice.kind for _, choice, _ in parts})
+    several = len(parts) > 1
+    names = sorted({"Calibrated", "ChangeModel", "Shield", "Within", *kinds, *(["AllOf", "Each"] if several else [])})
+    if path is not None:
+        names.append("read_log")
+    limits = [_limit(constraint) for constraint, _, _ in parts]
+    models = [_model(choice, fitted) for _, choice, fitted in parts]
+    lines = [
+        "import gymnasium" if task else "import numpy as np",
+        *([] if task else ["from gymnasium import spaces"]),
+        f"from safexp import {', '.join(names)}",
+        "",
+        f"log = read_log({path!r})" if path is not None else "# log: the Log that was examined",
+        *_assigned("constraint", "AllOf", limits),
+        *_assigned("quantifier", "Each", models),
+        *_space_lines(observation_space, action_space, task),
+        "shield = Shield(quantifier, observations, actions, constraint=constraint)",
+        "shield.fit(log)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _assigned(name: str, together: str, parts: Sequence[str]) -> list[str]:
+    if len(parts) == 1:
+        return [f"{name} = {parts[0]}"]
+    return [f"{name} = {together}(", *(f"    {part}," for part in parts), ")"]
+
+
+def _limit(constraint: Within) -> str:
+    sources = [_source(source) for source in constraint.sources]
+    signal = sources[0] if len(sources) == 1 else f"({', '.join(sources)})"
+    given = [f"{name}={getattr(constraint, name)!r}" for name in ("low", "high", "scale")]
+    return f"Within({', '.join([signal, *(one for one in given if not one.endswith('=None'))])})"
+
+
+def _source(source: SignalSource) -> str:
+    return name_of_signal(source) if callable(source) else repr(source)
+
+
+def _model(choice: Choice, fitted: Calibrated) -> str:
+    options = ", ".join(f"{name}={value!r}" for name, value in choice.options.items())
+    inner = f"ChangeModel({choice.kind}({options}), inputs={choice.inputs!r})"
+    return f"Calibrated({inner}, delta={fitted.delta!r}, capacity={fitted.capacity})"
+
+
+def _space_lines(observation: spaces.Space[Any], action: spaces.Box | spaces.Discrete, task: str | None) -> list[str]:
+    if task:
+        return [
+            f"env = gymnasium.make({task!r})",
+            "observations, actions = env.observation_space, env.action_space",
+        ]
+    return [f"observations = {_space(observation)}", f"actions = {_action_space(action)}"]
+
+
+def _space(space: spaces.Space[Any]) -> str:
+    if isinstance(space, spaces.Dict):
+        inner = ", ".join(f"{key!r}: {_space(part)}" for key, part in space.spaces.items())
+        return f"spaces.Dict({{{inner}}})"
+    if isinstance(space, spaces.Discrete):
+        return f"spaces.Discrete({int(space.n)}, start={int(space.start)})"
+    if isinstance(space, spaces.Box):
+        return f"spaces.Box(-np.inf, np.inf, {space.shape})"
+    return f"spaces.{space}"
+
+
+def _action_space(space: spaces.Box | spaces.Discrete) -> str:
+    if isinstance(space, spaces.Discrete):
+        return _space(space)
+    dtype = np.dtype(space.dtype).name
+    low, high = (f"np.array({end.tolist()!r}, np.{dtype})" for end in (space.low, space.high))
+    return f"spaces.Box({low}, {high}, dtype=np.{dtype})"

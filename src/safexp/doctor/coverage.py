@@ -1,0 +1,152 @@
+"""How often the recommended model is right: misses of held-out stretches with exact intervals, and its calibration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from safexp.doctor.findings import Finding, listed, percent
+from safexp.doctor.models import SPLITS, Choice, Split, held_out, scores_of, some_stretches
+from safexp.doctor.subject import Limited
+from safexp.quantifiers import Calibrated
+from safexp.quantifiers.base import Transitions, rows_of
+from safexp.quantifiers.calibrated import LEAST_CONFIDENCE, stretches_needed, stretches_of
+from safexp.records.statistics import exact_interval
+from safexp.shield.certificates import certificate_for
+
+CONFIDENCE = 0.95
+
+HELD: Mapping[Split, str] = MappingProxyType({"random": "held out at random", "bold": "of the boldest"})
+
+ROOM = 100
+"""The least number of scores that calibration keeps."""
+
+MOST_ROWS = 30_000
+"""Rows that coverage is measured on, in whole stretches."""
+
+
+@dataclass(frozen=True)
+class Misses:
+    """How many held-out stretches a model missed in at least one step, with the exact 95 % interval of the share."""
+
+    stretches: int
+    missed: int
+    interval: tuple[float, float]
+    steps: int
+    steps_missed: int
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How often the recommended model is right.
+
+    Attributes:
+        delta: the share of stretches that may be missed.
+        bare: misses of the model as it was fitted, by the way in which stretches were held out.
+        calibrated: misses once calibrated on the others.
+        scale: what calibration on the whole log multiplies the widths by; infinite where nothing is certified.
+        scores: the largest error of each stretch in widths, by a model that has not seen it.
+        reached: the confidence with which that misses at most a share δ.
+        stretches: how many there are.
+        needed: how many a confidence of 95 % takes.
+    """
+
+    delta: float
+    bare: Mapping[Split, Misses]
+    calibrated: Mapping[Split, Misses]
+    scale: float
+    scores: tuple[float, ...]
+    reached: float
+    stretches: int
+    needed: int
+
+
+def calibrated_model(choice: Choice, data: Transitions, delta: float) -> Calibrated:
+    """The recommended quantifier, which has learned nothing, with room for the scores of all stretches."""
+    stretches = int(stretches_of(data).max()) + 1
+    return Calibrated(choice.build(), delta=delta, capacity=max(ROOM, stretches, stretches_needed(delta, CONFIDENCE)))
+
+
+def examine_coverage(
+    subject: Limited, space: spaces.Space[Any], choice: Choice, fitted: Calibrated, *, delta: float, seed: int = 0
+) -> Coverage:
+    """Count misses of held-out stretches; `fitted` has been calibrated on the whole log."""
+    rng = np.random.default_rng(seed)
+    data = some_stretches(subject.data, MOST_ROWS, rng)
+    bare: dict[Split, Misses] = {}
+    calibrated: dict[Split, Misses] = {}
+    for split in SPLITS:
+        unseen = held_out(data, split, rng)
+        model = certificate_for(subject.constraint, calibrated_model(choice, data, delta), space)
+        assert isinstance(model, Calibrated), "it was given one"
+        model.fit(rows_of(data, ~unseen))
+        steps, stretches = scores_of(model.quantifier, rows_of(data, unseen))
+        bare[split] = _misses(steps, stretches, 1.0)
+        calibrated[split] = _misses(steps, stretches, model.scale)
+    needed = stretches_needed(delta, CONFIDENCE)
+    return Coverage(
+        delta, bare, calibrated, fitted.scale, tuple(fitted.scores.tolist()), fitted.reached, len(fitted.scores), needed
+    )
+
+
+def coverage_findings(subject: Limited, found: Coverage) -> list[Finding]:
+    """What that means for a shield."""
+    signal = listed(subject.names)
+    told = [_calibration_finding(signal, found)]
+    facts = f"As fitted it misses {_text(found.bare)}; calibrated, {_text(found.calibrated)}."
+    over = [split for split in SPLITS if found.calibrated[split].interval[0] > found.delta]
+    if over and math.isfinite(found.scale):
+        told.append(
+            Finding(
+                f"{signal}, coverage",
+                "stop",
+                f"{facts} More than δ = {found.delta:g}, beyond chance.",
+                "Even calibrated widths do not hold on stretches that the model has not seen.",
+                "Log bolder episodes, and the inputs on which the change depends; or give a larger --delta.",
+            )
+        )
+    else:
+        told.append(Finding(f"{signal}, coverage", "ok", facts))
+    return told
+
+
+def _calibration_finding(signal: str, found: Coverage) -> Finding:
+    topic = f"{signal}, calibration"
+    facts = (
+        f"{found.stretches} stretches, and {found.needed} are needed for δ = {found.delta:g} with 95 % confidence: "
+        f"widths × {found.scale:.3g} hold with confidence {percent(found.reached)}."
+    )
+    if found.stretches >= found.needed and math.isfinite(found.scale):
+        return Finding(topic, "ok", facts)
+    more = f"Log {max(found.needed - found.stretches, 0)} more episodes, or give a larger --delta."
+    if found.reached < LEAST_CONFIDENCE or not math.isfinite(found.scale):
+        reason = (
+            "With less than 50 % nothing is certified."
+            if found.reached < LEAST_CONFIDENCE
+            else "No width would have covered some of the stretches, so that nothing is certified."
+        )
+        return Finding(topic, "stop", facts, reason, more)
+    return Finding(topic, "caution", facts, "The promise holds with that confidence only.", more)
+
+
+def _misses(steps: Any, stretches: Any, scale: float) -> Misses:
+    missed = int((stretches > scale).sum())
+    return Misses(
+        len(stretches), missed, exact_interval(missed, len(stretches)), len(steps), int((steps > scale).sum())
+    )
+
+
+def _text(misses: Mapping[Split, Misses]) -> str:
+    """How many stretches were missed, with the exact intervals."""
+    told = []
+    for split, held in HELD.items():
+        one = misses[split]
+        low, high = one.interval
+        told.append(f"{one.missed} of {one.stretches} stretches {held} ({percent(low)} to {percent(high)})")
+    return ", ".join(told)

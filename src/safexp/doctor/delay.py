@@ -1,0 +1,244 @@
+"""Delay: for how many steps an action moves a signal, and whether one step is enough to stop it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safexp.core.arrays import Array
+from safexp.doctor.findings import Finding, percent
+
+FURTHEST = 30
+"""The largest number of steps that is looked at."""
+
+MOST_ROWS = 8000
+"""Rows that are looked at, in whole episodes."""
+
+SURE = 4.0
+"""An effect of so many standard errors is there."""
+
+CLEAR = 0.1
+"""A deviation of the action that moves the signal by less than this share of its usual change hardly moves it."""
+
+OVER = 0.1
+"""The share of the largest effect below which an action has ceased to act."""
+
+ALL = 0.99
+"""The share of logged states in which a signal must be stoppable within one step for one step to be enough."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """What an action does to a signal in the steps that follow.
+
+    Attributes:
+        signal: what it is called.
+        action: the entry of the action that moves it most.
+        effects: what one standard deviation of the action adds to the change in each following step, all later actions
+            being as they were, in the signal's units.
+        errors: standard errors of the effects.
+        usual: the deviation of the signal's changes.
+        dead: steps before it clearly acts; None where no clear effect can be seen.
+        lasts: the last step in which it still acts; `horizon` where it goes on acting.
+        first: the first step's share of the furthest that the action moves the signal.
+        stoppable: the share of logged states from which some logged action keeps the signal from moving on outwards
+            in the very next step, on the worst side.
+        stop: the steps within which 99 % of logged states can be stopped so by holding one action; `horizon` + 1 where
+            they cannot.
+        horizon: how many steps were looked at.
+    """
+
+    signal: str
+    action: str
+    effects: tuple[float, ...]
+    errors: tuple[float, ...]
+    usual: float
+    dead: int | None
+    lasts: int
+    first: float
+    stoppable: float
+    stop: int
+    horizon: int
+
+    @property
+    def one_step(self) -> bool:
+        """Whether a certificate of one step is enough."""
+        return self.dead == 0 and self.stoppable >= ALL
+
+    @property
+    def look_ahead(self) -> int:
+        """Steps that a backup's certificate must reach at least; above `horizon` where that was not far enough."""
+        return max(self.stop, self.lasts if self.lasts < self.horizon else self.horizon + 1)
+
+
+class _Steps(NamedTuple):
+    """Consecutive steps: standardised states with a one (n, d), actions (n, da), the signal before and after (n,)."""
+
+    states: Array
+    actions: Array
+    now: Array
+    after: Array
+    episodes: NDArray[np.int64]
+
+
+def examine_delay(
+    signal: str,
+    states: Array,
+    actions: Array,
+    *,
+    now: Array,
+    after: Array,
+    episodes: NDArray[np.int64],
+    names: tuple[str, ...],
+    signs: tuple[float, ...],
+) -> Response | None:
+    """Look at a signal (n,) before and after consecutive steps; `signs` are +1 for an upper limit, −1 for a lower.
+
+    The change in the step k after (s, a) is regressed on s, a and all actions since: the coefficient of a is its effect
+    with later ones held. None where there are too few steps in a row.
+    """
+    steps, columns = _prepared(states, actions, now, after, episodes)
+    lengths = np.unique(steps.episodes, return_counts=True)[1]
+    horizon = int(min(FURTHEST, np.median(lengths) // 3, len(steps.now) // (8 * max(len(columns), 1)) - 1))
+    if horizon < 2 or not len(columns):
+        return None
+    fits = [_regress(steps, k) for k in range(horizon)]
+    effects, errors = (np.array([fit[part] for fit in fits]) for part in (1, 2))  # (horizon, da)
+    furthest = np.abs(np.cumsum(effects, axis=0)).max(axis=0)
+    main = int(np.argmax(furthest))
+    effect, error = effects[:, main], errors[:, main]
+    sure = np.abs(effect) > SURE * error
+    peak = float(np.abs(effect[sure]).max(initial=0.0))
+    usual = float(np.std(after - now))
+    acting = np.flatnonzero(sure & (np.abs(effect) >= CLEAR * usual))
+    lasting = np.flatnonzero(sure & (np.abs(effect) >= OVER * peak))
+    when = np.concatenate([_stopping(steps, fits, sign) for sign in signs], axis=1)
+    return Response(
+        signal,
+        names[columns[main]],
+        tuple(effect.tolist()),
+        tuple(error.tolist()),
+        usual,
+        int(acting[0]) if len(acting) else None,
+        int(lasting[-1]) + 1 if len(lasting) else 0,
+        float(abs(effect[0]) / furthest[main]) if furthest[main] else 0.0,
+        float((when == 1).mean(axis=0).min()),
+        int(np.quantile(when, ALL, axis=0).max()),
+        horizon,
+    )
+
+
+def delay_findings(found: Response | None, signal: str, resets: bool) -> list[Finding]:
+    """What that means for a shield; with `resets` an episode can be stopped at any step without cost."""
+    topic = f"{signal}, delay"
+    if found is None:
+        return [
+            Finding(
+                topic,
+                "caution",
+                "Too few steps in a row to see how long an action acts.",
+                "Whether one step is enough is not known.",
+                "Log longer episodes, with episode numbers.",
+            )
+        ]
+    if found.one_step:
+        return [
+            Finding(
+                topic,
+                "ok",
+                f"One step is enough: {found.action} acts in the step in which it is taken ({percent(found.first)} of "
+                f"the furthest that it moves {signal}), and in {percent(found.stoppable)} of logged states some logged "
+                "action keeps the signal from moving on outwards.",
+            )
+        ]
+    ahead = f"more than {found.horizon}" if found.look_ahead > found.horizon else f"at least {found.look_ahead}"
+    return [
+        Finding(
+            topic,
+            "caution" if resets else "stop",
+            f"One step is not enough: {_why(found)}.",
+            "A certificate of the next step does not see what comes after it: an action may pass, and every action be "
+            "too late afterwards."
+            + (" Since an episode can be stopped at any step, that costs episodes, not violations." if resets else ""),
+            f"Give a backup controller and certify this action followed by the backup, over {ahead} steps; or log a "
+            "signal that reacts at once, such as the speed at which this one moves."
+            + (
+                ""
+                if resets
+                else " If an episode can be stopped at any step without harm, as in a simulator, add --resets."
+            ),
+        )
+    ]
+
+
+def _why(found: Response) -> str:
+    stoppable = (
+        f"from {percent(1 - found.stoppable)} of logged states it moves on outwards in the next step, whatever logged "
+        "action is taken"
+    )
+    lasts = f"for {'more than ' if found.lasts >= found.horizon else ''}{found.lasts} steps"
+    if found.dead is None:
+        return (
+            f"no clear effect of an action on {found.signal} can be seen within {found.horizon} steps (none is over "
+            f"{percent(CLEAR)} of its usual change), and {stoppable}"
+        )
+    if found.dead:
+        return f"{found.action} moves {found.signal} only from step {found.dead + 1} on, and {stoppable}"
+    if found.lasts > 1:
+        first = f"in the first by {percent(found.first)} of all"
+        return f"{found.action} moves {found.signal} {lasts}, {first}, and {stoppable}"
+    return f"{found.action} acts at once, but not strongly enough: {stoppable}"
+
+
+def _prepared(
+    states: Array, actions: Array, now: Array, after: Array, episodes: NDArray[np.int64]
+) -> tuple[_Steps, NDArray[np.int64]]:
+    """Some whole episodes, with inputs that vary alone; of choices the most frequent one is the reference."""
+    rows = np.arange(len(now))
+    if len(rows) > MOST_ROWS:
+        numbers, first, counts = np.unique(episodes, return_index=True, return_counts=True)
+        order = np.random.default_rng(0).permutation(len(numbers))
+        some = order[: max(int((np.cumsum(counts[order]) <= MOST_ROWS).sum()), 1)]
+        rows = np.sort(np.concatenate([np.arange(first[k], first[k] + counts[k]) for k in some]))[:MOST_ROWS]
+    inputs = np.column_stack([states[rows], now[rows]])
+    spread = inputs.std(axis=0)
+    inputs = (inputs - inputs.mean(axis=0))[:, spread > 0] / spread[spread > 0]
+    columns = np.flatnonzero(actions[rows].std(axis=0) > 0)
+    chosen = actions[rows][:, columns]
+    if len(columns) > 1 and np.array_equal(chosen.sum(axis=1), np.ones(len(rows))) and np.isin(chosen, (0, 1)).all():
+        columns = np.delete(columns, chosen.sum(axis=0).argmax())
+    design = np.column_stack([inputs, np.ones(len(rows))])
+    return _Steps(design, actions[rows][:, columns], now[rows], after[rows], episodes[rows]), columns
+
+
+def _regress(steps: _Steps, k: int) -> tuple[Array, Array, Array]:
+    """Weights of the change k steps later on all actions since (k + 1, da) and the state, flat; effects and errors."""
+    first = np.arange(len(steps.now) - k)
+    first = first[steps.episodes[first] == steps.episodes[first + k]]
+    change = steps.after[first + k] - steps.now[first + k]
+    size = steps.actions.shape[1]
+    design = np.concatenate([*(steps.actions[first + j] for j in range(k + 1)), steps.states[first]], axis=1)
+    gram = design.T @ design
+    inverse = np.linalg.pinv(gram, rcond=1e-10, hermitian=True)
+    weights = inverse @ (design.T @ change)
+    left = change - design @ weights
+    noise = float((left**2).sum()) / max(len(first) - len(weights), 1)
+    spread = steps.actions.std(axis=0)
+    errors = np.sqrt(np.maximum(noise * np.diagonal(inverse)[:size], 0.0)) * spread
+    return weights, weights[:size] * spread, errors + 1e-12 * float(np.std(change))
+
+
+def _stopping(steps: _Steps, fits: list[tuple[Array, Array, Array]], sign: float) -> NDArray[np.int64]:
+    """After how many steps (n, 1) the signal moves outwards no more if the best logged action is held from now on."""
+    lowest, highest = steps.actions.min(axis=0), steps.actions.max(axis=0)
+    size = len(lowest)
+    when = np.full((len(steps.now), 1), len(fits) + 1)
+    for k, (weights, _, _) in reversed(list(enumerate(fits))):
+        held = sign * weights[: (k + 1) * size].reshape(k + 1, size).sum(axis=0)
+        best = float(np.minimum(held * lowest, held * highest).sum())
+        outwards = sign * (steps.states @ weights[(k + 1) * size :]) + best
+        when[outwards <= 0] = k + 1
+    return when

@@ -1,0 +1,274 @@
+"""The examination of a log: all findings, the verdict, and the shield that is recommended."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from safexp.constraints import Constraint, Within
+from safexp.core.encoding import check_action_space
+from safexp.doctor.actions import Actions, action_findings, examine_actions
+from safexp.doctor.advice import Need, needs_of, shield_lines
+from safexp.doctor.certified import Certified, certified_findings, examine_certified
+from safexp.doctor.coverage import Coverage, calibrated_model, coverage_findings, examine_coverage
+from safexp.doctor.delay import Response, delay_findings, examine_delay
+from safexp.doctor.findings import VERDICTS, Finding, Severity, listed, worst
+from safexp.doctor.folds import Fold, examine_fold, fold_findings
+from safexp.doctor.inputs import Inputs, examine_inputs, input_findings
+from safexp.doctor.models import Choice, Models, compare_models, model_findings
+from safexp.doctor.nearness import Nearness, examine_nearness, nearness_findings
+from safexp.doctor.rows import Rows, count_rows, missing_findings, missing_values, rows_findings
+from safexp.doctor.subject import Limited, inferred_actions, inferred_observations, limited
+from safexp.quantifiers.calibrated import Calibrated, stretches_of
+from safexp.shield.certificates import certificate_for
+from safexp.shield.logs import Log, read_log
+
+LEAST_STRETCHES, LEAST_ROWS = 5, 100
+"""With fewer no model is compared."""
+
+BINS = 60
+"""Of the histograms of signals."""
+
+
+@dataclass(frozen=True)
+class Signal:
+    """One limited signal: how its values are spread, whether it is folded, and how it follows the actions."""
+
+    name: str
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    fold: Fold
+    response: Response | None
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What was found about one limit; models are None where the log is too small for them."""
+
+    names: tuple[str, ...]
+    inputs: Inputs
+    nearness: tuple[Nearness, ...]
+    signals: tuple[Signal, ...]
+    models: Models | None = None
+    coverage: Coverage | None = None
+    certified: Certified | None = None
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What an expert would say about a log before anyone trusts a shield made from it.
+
+    Attributes:
+        log: the file, or a word for the log in memory.
+        severity: of the most serious finding.
+        verdict: the same in a sentence.
+        findings: all that was found.
+        delta: the share of stretches in which a certificate may be wrong.
+        spaces: the observation and the action space, and whether each was inferred.
+        rows: how much there is.
+        actions: which actions it tells of; None where values are missing, since nothing else was looked at then.
+        limits: what was found about each limit.
+        needs: which further episodes would help.
+        lines: Python that builds the recommended shield; empty where none can be recommended.
+    """
+
+    log: str
+    severity: Severity
+    verdict: str
+    findings: tuple[Finding, ...]
+    delta: float
+    spaces: Mapping[str, str]
+    rows: Rows
+    actions: Actions | None
+    limits: tuple[Limit, ...]
+    needs: tuple[Need, ...]
+    lines: str
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON values; numbers that are not finite are None."""
+        return _plain(dataclasses.asdict(self))
+
+
+def examine(
+    log: Log | str | Path,
+    *,
+    constraint: Constraint,
+    observation_space: spaces.Space[Any] | None = None,
+    action_space: spaces.Space[Any] | None = None,
+    delta: float = 0.05,
+    resets: bool = False,
+    task: str | None = None,
+) -> Examination:
+    """Examine a log for limits on its signals.
+
+    Args:
+        log: logged transitions, or a file that `read_log` reads.
+        constraint: `Within`, or `AllOf` of them.
+        observation_space: inferred from the log by default.
+        action_space: inferred likewise: the box around the logged actions with a little room, or `Discrete` where they
+            are one column of few whole numbers.
+        delta: the share of stretches in which a certificate may be wrong, of all limits together.
+        resets: an episode can be stopped at any step without harm, so that one step ahead is far enough.
+        task: the Gymnasium name of the task, for the recommended lines alone.
+
+    Raises:
+        ValueError: where the log has not what the constraint reads, or does not fit the spaces.
+    """
+    if not 0 < delta < 1:
+        raise ValueError(f"delta={delta} must lie in (0, 1).")
+    path = None if isinstance(log, Log) else str(log)
+    given = log if isinstance(log, Log) else read_log(log, finite=False)
+    rows = count_rows(given)
+    missing = missing_values(given)
+    first_line = 2 if path is not None and path.endswith(".csv") else None
+    findings = [*missing_findings(missing, rows.rows, first_line), *rows_findings(rows)]
+    name = path or "log in memory"
+    if missing:
+        return Examination(name, "stop", VERDICTS["stop"], tuple(findings), delta, {}, rows, None, (), (), "")
+    seen = observation_space or inferred_observations(given.observations)
+    done = check_action_space(action_space or inferred_actions(given.actions))
+    about = _spaces(seen, done, observation_space is None, action_space is None)
+    findings.append(Finding("spaces", "ok", f"{listed(f'{k}: {v}' for k, v in about.items())}."))
+    with _quiet():
+        subjects = limited(given, constraint, seen, done)
+        share = delta / len(subjects)
+        first = subjects[0]
+        observed = first.data.states[:, : -len(first.names)]
+        actions = examine_actions(observed, first.data.actions, given.actions, done, stretches_of(first.data))
+        findings += action_findings(actions, action_space is None)
+        limits: list[Limit] = []
+        chosen: list[tuple[Within, Choice, Calibrated]] = []
+        for subject in subjects:
+            one, fitted, told = _examine_limit(subject, seen, done, share, resets)
+            limits.append(one)
+            findings += told
+            if one.models and fitted:
+                chosen.append((subject.constraint, one.models.choice, fitted))
+    unique = tuple(dict.fromkeys(findings))  # limits share inputs
+    severity = worst(unique)
+    needs = needs_of(
+        actions,
+        [near for one in limits for near in one.nearness],
+        [one.coverage for one in limits if one.coverage],
+        [one.models.half for one in limits if one.models],
+        rows.episodes or len(np.unique(stretches_of(first.data))),
+    )
+    lines = ""
+    if severity != "stop" and len(chosen) == len(subjects):
+        lines = shield_lines(chosen, path=path, observation_space=seen, action_space=done, task=task)
+    return Examination(
+        name, severity, VERDICTS[severity], unique, delta, about, rows, actions, tuple(limits), tuple(needs), lines
+    )
+
+
+def _examine_limit(
+    subject: Limited, seen: spaces.Space[Any], done: spaces.Box | spaces.Discrete, delta: float, resets: bool
+) -> tuple[Limit, Calibrated | None, list[Finding]]:
+    data, size = subject.data, len(subject.names)
+    width = data.states.shape[1]
+    inputs = examine_inputs(data.states, subject.states, first=range(width - size, width))
+    nearness = examine_nearness(subject)
+    findings = [*input_findings(inputs), *nearness_findings(nearness)]
+    signals = []
+    for k, name in enumerate(subject.names):
+        signal = _examine_signal(subject, k)
+        signals.append(signal)
+        findings += [*fold_findings(signal.fold), *delay_findings(signal.response, name, resets)]
+    limit = Limit(subject.names, inputs, tuple(nearness), tuple(signals))
+    stretches = int(stretches_of(data).max()) + 1
+    if stretches < LEAST_STRETCHES or len(data.costs) < LEAST_ROWS:
+        findings.append(_too_small(subject, stretches))
+        return limit, None, findings
+    models = compare_models(subject, seen, inputs.redundant, delta=delta)
+    fitted = certificate_for(subject.constraint, calibrated_model(models.choice, data, delta), seen)
+    assert isinstance(fitted, Calibrated), "it was given one"
+    fitted.fit(data)
+    coverage = examine_coverage(subject, seen, models.choice, fitted, delta=delta)
+    certified = examine_certified(subject, fitted, done)
+    findings += [
+        *model_findings(subject, models),
+        *coverage_findings(subject, coverage),
+        *certified_findings(subject, certified),
+    ]
+    return dataclasses.replace(limit, models=models, coverage=coverage, certified=certified), fitted, findings
+
+
+def _examine_signal(subject: Limited, k: int) -> Signal:
+    data, name = subject.data, subject.names[k]
+    now, after = subject.now[:, k], subject.after[:, k]
+    sides = subject.constraint.sides
+    counts, edges = np.histogram(after, BINS)
+    fold = examine_fold(name, data.states, data.actions, now, after - now, subject.episodes)
+    response = examine_delay(
+        name,
+        data.states[:, : -len(subject.names)],
+        data.actions,
+        now=now,
+        after=after,
+        episodes=subject.episodes,
+        names=subject.actions,
+        signs=tuple(sides.sign[sides.which == k].tolist()),
+    )
+    return Signal(name, tuple(edges.tolist()), tuple(counts.tolist()), fold, response)
+
+
+def _too_small(subject: Limited, stretches: int) -> Finding:
+    return Finding(
+        f"{listed(subject.names)}, size",
+        "stop",
+        f"{len(subject.data.costs):,} steps in {stretches} stretches can be used.",
+        f"At least {LEAST_ROWS} steps in {LEAST_STRETCHES} stretches are needed to compare a model with what it has "
+        "not seen.",
+        "Log more episodes.",
+    )
+
+
+def _spaces(
+    seen: spaces.Space[Any], done: spaces.Space[Any], seen_inferred: bool, done_inferred: bool
+) -> dict[str, str]:
+    of_log = " (inferred from the log)"
+    wider = " (inferred from the log: give the action space if it is larger)"
+    return {
+        "observations": _shape(seen) + of_log * seen_inferred,
+        "actions": _shape(done) + wider * done_inferred,
+    }
+
+
+def _shape(space: spaces.Space[Any]) -> str:
+    if isinstance(space, spaces.Discrete):
+        return f"{int(space.n)} choices"
+    if isinstance(space, spaces.Box):
+        if not space.is_bounded():
+            return f"{'x'.join(map(str, space.shape)) or 1} numbers"
+        low, high = space.low.reshape(-1), space.high.reshape(-1)
+        return listed((f"{a:.4g} to {b:.4g}" for a, b in zip(low, high, strict=True)), 4)
+    return str(space)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings that a shield would log: findings say the same."""
+    logger = logging.getLogger("safexp")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,127 @@
+"""What is examined: a log with its spaces, and the transitions that the model of each limit learns from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from safexp.constraints import Constraint, Within
+from safexp.core.arrays import Array, Observations
+from safexp.quantifiers.base import Transitions
+from safexp.shield.logs import Log
+from safexp.shield.transitions import parts_of, transitions_of
+
+ROOM = 0.05
+"""How far beyond the logged actions an inferred action space reaches, as a share of their range."""
+
+MOST_CHOICES = 64
+"""A column of whole numbers with no larger ones than this is taken for the numbers of discrete actions."""
+
+
+@dataclass(frozen=True)
+class Limited:
+    """A limit on signals and the log as its model learns from it.
+
+    Attributes:
+        constraint: the limit.
+        data: the transitions, whose states are the encoded observations followed by the signals as they are now.
+        states: what the entries of a state are called.
+        actions: what the entries of an encoded action are called.
+    """
+
+    constraint: Within
+    data: Transitions
+    states: tuple[str, ...]
+    actions: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the limited signals are called."""
+        return self.constraint.names
+
+    @property
+    def now(self) -> Array:
+        """The signals (n, S) before each step."""
+        return self.data.states[:, -len(self.names) :]
+
+    @property
+    def after(self) -> Array:
+        """The signals (n, S) after each step."""
+        assert self.data.signals is not None, "transitions of a limit on signals have them"
+        return self.data.signals
+
+    @property
+    def episodes(self) -> NDArray[np.int64]:
+        """The episode (n,) of each step; all are of one where the log does not tell."""
+        given = self.data.episodes
+        return np.zeros(len(self.data.costs), dtype=np.int64) if given is None else given
+
+
+def limited(
+    log: Log, constraint: Constraint, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
+) -> tuple[Limited, ...]:
+    """The limits that a constraint is made of.
+
+    Raises:
+        ValueError: where one of them is no limit on a signal at every step.
+    """
+    found = []
+    for part in parts_of(constraint):
+        if not isinstance(part, Within):
+            raise ValueError(
+                f"a log is examined for limits on signals at every step, not for {type(part).__name__}: give Within("
+                "signal, low, high); a logged cost is a signal, too: Within('cost', high=0.3)."
+            )
+        data = transitions_of(log, part, observation_space, action_space)
+        signals = tuple(f"{name} now" for name in part.names)
+        names = (*state_names(observation_space), *signals)
+        found.append(Limited(part, data, names, action_names(action_space)))
+    return tuple(found)
+
+
+def state_names(space: spaces.Space[Any], prefix: str = "s") -> tuple[str, ...]:
+    """What the entries of an encoded observation are called: s0, s1, … as in a file, or by their keys."""
+    if isinstance(space, spaces.Dict):
+        return tuple(name for key in sorted(space.spaces) for name in _named(space[key], key))
+    size = int(space.n) if isinstance(space, spaces.Discrete) else int(np.prod(space.shape or ()))
+    return tuple(f"{prefix}{k}" for k in range(size))
+
+
+def _named(space: spaces.Space[Any], key: str) -> tuple[str, ...]:
+    inner = state_names(space, f"{key}.")
+    return (key,) if len(inner) == 1 else inner
+
+
+def action_names(space: spaces.Space[Any]) -> tuple[str, ...]:
+    """What the entries of an encoded action are called."""
+    if isinstance(space, spaces.Discrete):
+        return tuple(f"action {int(space.start) + k}" for k in range(int(space.n)))
+    return tuple(f"a{k}" for k in range(int(np.prod(space.shape or ()))))
+
+
+def inferred_observations(observations: Observations) -> spaces.Space[Any]:
+    """A space that these observations are from: boxes without bounds."""
+    if isinstance(observations, dict):
+        return spaces.Dict({key: inferred_observations(part) for key, part in observations.items()})
+    return spaces.Box(-np.inf, np.inf, np.shape(observations)[1:], dtype=np.float64)
+
+
+def inferred_actions(actions: NDArray[Any]) -> spaces.Box | spaces.Discrete:
+    """A space that these actions are from: discrete for one column of few whole numbers, else the box around them."""
+    given = np.asarray(actions, dtype=np.float64)
+    flat = given.reshape(len(given), -1)
+    if flat.shape[1] == 1 and (flat == np.floor(flat)).all() and flat.min() >= 0 and flat.max() <= MOST_CHOICES:
+        return spaces.Discrete(int(flat.max()) + 1)
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    room = np.where(high > low, ROOM * (high - low), ROOM * np.maximum(np.abs(high), 1.0))
+    shape = given.shape[1:]
+    digits = (3 - np.floor(np.log10(np.maximum(np.abs(low), np.abs(high)) + room))).astype(int)
+    ends = [
+        [round(float(end), int(count)) for end, count in zip(ends, digits, strict=True)]
+        for ends in (low - room, high + room)
+    ]
+    return spaces.Box(np.reshape(ends[0], shape), np.reshape(ends[1], shape), dtype=np.float64)
