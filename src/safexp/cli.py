@@ -313,6 +313,11 @@ def doctor(
     task: Annotated[str | None, tyro.conf.arg(metavar="ID")] = None,
     delta: float = 0.05,
     resets: bool = False,
+    quantifiers: tuple[Literal["SparseGP", "FeatureRegression", "ExactGP"], ...] = (
+        "SparseGP",
+        "FeatureRegression",
+        "ExactGP",
+    ),
     json: bool = False,
     html: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
 ) -> int:
@@ -327,6 +332,7 @@ def doctor(
         task: the Gymnasium task that the log is from, for its spaces; otherwise they are inferred from the log.
         delta: the share of stretches in which a certificate may be wrong.
         resets: an episode can be stopped at any step without harm, as in a simulator: one step ahead is then enough.
+        quantifiers: those that are compared; the exact Gaussian process only where the log is small.
         json: print JSON instead of text.
         html: a page with pictures to write.
     """
@@ -353,6 +359,7 @@ def doctor(
         action_space=action_space,
         delta=delta,
         resets=resets,
+        quantifiers=quantifiers,
         task=task,
     )
     if html is not None:

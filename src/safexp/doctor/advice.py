@@ -13,7 +13,7 @@ from gymnasium import spaces
 from safexp.constraints import Within
 from safexp.core.signals import SignalSource, name_of_signal
 from safexp.doctor.actions import FEW, NEARLY, Actions
-from safexp.doctor.coverage import Coverage
+from safexp.doctor.coverage import ROOM, Coverage
 from safexp.doctor.findings import listed, percent
 from safexp.doctor.models import Choice
 from safexp.doctor.nearness import STEPS_AWAY, Nearness
@@ -50,7 +50,7 @@ def needs_of(
     needed = max((one.needed for one in coverages), default=0)
     short = max((one.needed - one.stretches for one in coverages), default=0)
     if short > 0:
-        found.append(Need(short, "like these", f"{needed} stretches make the promise hold with 95 % confidence"))
+        found.append(Need(short, "like these", f"{needed} make the promise hold with 95 % confidence"))
     for one in nearness:
         if one.way[-1] < NEAR_ENOUGH and one.nearest_in_steps > STEPS_AWAY:
             side = "upper" if one.side == "high" else "lower"
@@ -141,7 +141,8 @@ def _source(source: SignalSource) -> str:
 def _model(choice: Choice, fitted: Calibrated) -> str:
     options = ", ".join(f"{name}={value!r}" for name, value in choice.options.items())
     inner = f"ChangeModel({choice.kind}({options}), inputs={choice.inputs!r})"
-    return f"Calibrated({inner}, delta={fitted.delta!r}, capacity={fitted.capacity})"
+    room = f", capacity={fitted.capacity}" if fitted.capacity > ROOM else ""
+    return f"Calibrated({inner}, delta={fitted.delta!r}{room})"
 
 
 def _space_lines(observation: spaces.Space[Any], action: spaces.Box | spaces.Discrete, task: str | None) -> list[str]:

@@ -76,8 +76,7 @@ def certified_findings(subject: Limited, found: Certified) -> list[Finding]:
             "stop",
             facts,
             "A shield from this log stops at once.",
-            "See the findings on the model and on calibration; a wider limit would be certified from "
-            f"{_first_factor(found)} on.",
+            "See the findings on the model and on calibration.",
         )
     elif logged < LITTLE:
         shares = Finding(
@@ -102,11 +101,6 @@ def certified_findings(subject: Limited, found: Certified) -> list[Finding]:
             "Log the first steps of more episodes, or begin with the logged controller.",
         )
     return [shares, first]
-
-
-def _first_factor(found: Certified) -> str:
-    certain = [factor for factor, share in zip(found.factors, found.logged, strict=True) if share > LITTLE]
-    return f"{certain[0]:g} times the distance" if certain else "more than twice the distance"
 
 
 def _fresh(space: spaces.Box | spaces.Discrete, count: int, rng: np.random.Generator) -> Array:

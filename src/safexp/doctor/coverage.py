@@ -15,8 +15,8 @@ from safexp.doctor.findings import Finding, listed, percent
 from safexp.doctor.models import SPLITS, Choice, Split, held_out, scores_of, some_stretches
 from safexp.doctor.subject import Limited
 from safexp.quantifiers import Calibrated
-from safexp.quantifiers.base import Transitions, rows_of
-from safexp.quantifiers.calibrated import LEAST_CONFIDENCE, stretches_needed, stretches_of
+from safexp.quantifiers.base import rows_of
+from safexp.quantifiers.calibrated import LEAST_CONFIDENCE, ladder, stretches_needed, stretches_of
 from safexp.records.statistics import exact_interval
 from safexp.shield.certificates import certificate_for
 
@@ -25,7 +25,7 @@ CONFIDENCE = 0.95
 HELD: Mapping[Split, str] = MappingProxyType({"random": "held out at random", "bold": "of the boldest"})
 
 ROOM = 100
-"""The least number of scores that calibration keeps."""
+"""How many scores calibration keeps by default."""
 
 MOST_ROWS = 30_000
 """Rows that coverage is measured on, in whole stretches."""
@@ -51,10 +51,10 @@ class Coverage:
         bare: misses of the model as it was fitted, by the way in which stretches were held out.
         calibrated: misses once calibrated on the others.
         scale: what calibration on the whole log multiplies the widths by; infinite where nothing is certified.
-        scores: the largest error of each stretch in widths, by a model that has not seen it.
+        scores: the largest error in widths of each stretch that was scored, by a model of more timid ones.
         reached: the confidence with which that misses at most a share δ.
-        stretches: how many there are.
-        needed: how many a confidence of 95 % takes.
+        stretches: how many the log has.
+        needed: how many of them a confidence of 95 % takes.
     """
 
     delta: float
@@ -67,10 +67,17 @@ class Coverage:
     needed: int
 
 
-def calibrated_model(choice: Choice, data: Transitions, delta: float) -> Calibrated:
-    """The recommended quantifier, which has learned nothing, with room for the scores of all stretches."""
-    stretches = int(stretches_of(data).max()) + 1
-    return Calibrated(choice.build(), delta=delta, capacity=max(ROOM, stretches, stretches_needed(delta, CONFIDENCE)))
+def calibrated_model(choice: Choice, delta: float) -> Calibrated:
+    """The recommended quantifier, which has learned nothing."""
+    return Calibrated(choice.build(), delta=delta, capacity=max(ROOM, stretches_needed(delta, CONFIDENCE)))
+
+
+def episodes_needed(scores: int, rungs: int) -> int:
+    """How many episodes calibration needs for so many scores: it scores the boldest ones alone."""
+    count = scores
+    while sum(len(held) for _, held in ladder(np.arange(count), rungs)) < scores:
+        count += 1
+    return count
 
 
 def examine_coverage(
@@ -82,16 +89,22 @@ def examine_coverage(
     bare: dict[Split, Misses] = {}
     calibrated: dict[Split, Misses] = {}
     for split in SPLITS:
-        unseen = held_out(data, split, rng)
-        model = certificate_for(subject.constraint, calibrated_model(choice, data, delta), space)
+        model = certificate_for(subject.constraint, calibrated_model(choice, delta), space)
         assert isinstance(model, Calibrated), "it was given one"
+        unseen = held_out(model, data, split, rng)
         model.fit(rows_of(data, ~unseen))
         steps, stretches = scores_of(model.quantifier, rows_of(data, unseen))
         bare[split] = _misses(steps, stretches, 1.0)
         calibrated[split] = _misses(steps, stretches, model.scale)
-    needed = stretches_needed(delta, CONFIDENCE)
     return Coverage(
-        delta, bare, calibrated, fitted.scale, tuple(fitted.scores.tolist()), fitted.reached, len(fitted.scores), needed
+        delta,
+        bare,
+        calibrated,
+        fitted.scale,
+        tuple(fitted.scores.tolist()),
+        fitted.reached,
+        int(stretches_of(subject.data).max()) + 1,
+        episodes_needed(stretches_needed(delta, CONFIDENCE), fitted.rungs),
     )
 
 
@@ -118,14 +131,14 @@ def coverage_findings(subject: Limited, found: Coverage) -> list[Finding]:
 
 def _calibration_finding(signal: str, found: Coverage) -> Finding:
     topic = f"{signal}, calibration"
-    facts = (
-        f"{found.stretches} stretches, and {found.needed} are needed for δ = {found.delta:g} with 95 % confidence: "
-        f"widths × {found.scale:.3g} hold with confidence {percent(found.reached)}."
-    )
-    if found.stretches >= found.needed and math.isfinite(found.scale):
-        return Finding(topic, "ok", facts)
+    facts = f"{found.stretches} stretches; δ = {found.delta:g} with 95 % confidence takes {found.needed}."
+    if math.isfinite(found.scale):
+        facts += f" Widths × {found.scale:.3g} hold with confidence {percent(found.reached)}."
+        if found.stretches >= found.needed:
+            return Finding(topic, "ok", facts)
     more = f"Log {max(found.needed - found.stretches, 0)} more episodes, or give a larger --delta."
-    if found.reached < LEAST_CONFIDENCE or not math.isfinite(found.scale):
+    if not math.isfinite(found.scale):
+        facts += f" {len(found.scores)} were scored, for a confidence of {percent(found.reached)}."
         reason = (
             "With less than 50 % nothing is certified."
             if found.reached < LEAST_CONFIDENCE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from safexp.doctor.delay import Response, delay_findings, examine_delay
 from safexp.doctor.findings import VERDICTS, Finding, Severity, listed, worst
 from safexp.doctor.folds import Fold, examine_fold, fold_findings
 from safexp.doctor.inputs import Inputs, examine_inputs, input_findings
-from safexp.doctor.models import Choice, Models, compare_models, model_findings
+from safexp.doctor.models import KINDS, Choice, Kind, Models, compare_models, model_findings
 from safexp.doctor.nearness import Nearness, examine_nearness, nearness_findings
 from safexp.doctor.rows import Rows, count_rows, missing_findings, missing_values, rows_findings
 from safexp.doctor.subject import Limited, inferred_actions, inferred_observations, limited
@@ -106,6 +106,7 @@ def examine(
     action_space: spaces.Space[Any] | None = None,
     delta: float = 0.05,
     resets: bool = False,
+    quantifiers: Sequence[Kind] = KINDS,
     task: str | None = None,
 ) -> Examination:
     """Examine a log for limits on its signals.
@@ -118,6 +119,7 @@ def examine(
             are one column of few whole numbers.
         delta: the share of stretches in which a certificate may be wrong, of all limits together.
         resets: an episode can be stopped at any step without harm, so that one step ahead is far enough.
+        quantifiers: those that are compared; the exact Gaussian process only where the log is small.
         task: the Gymnasium name of the task, for the recommended lines alone.
 
     Raises:
@@ -148,7 +150,7 @@ def examine(
         limits: list[Limit] = []
         chosen: list[tuple[Within, Choice, Calibrated]] = []
         for subject in subjects:
-            one, fitted, told = _examine_limit(subject, seen, done, share, resets)
+            one, fitted, told = _examine_limit(subject, seen, done, delta=share, resets=resets, quantifiers=quantifiers)
             limits.append(one)
             findings += told
             if one.models and fitted:
@@ -171,7 +173,13 @@ def examine(
 
 
 def _examine_limit(
-    subject: Limited, seen: spaces.Space[Any], done: spaces.Box | spaces.Discrete, delta: float, resets: bool
+    subject: Limited,
+    seen: spaces.Space[Any],
+    done: spaces.Box | spaces.Discrete,
+    *,
+    delta: float,
+    resets: bool,
+    quantifiers: Sequence[Kind],
 ) -> tuple[Limit, Calibrated | None, list[Finding]]:
     data, size = subject.data, len(subject.names)
     width = data.states.shape[1]
@@ -188,8 +196,8 @@ def _examine_limit(
     if stretches < LEAST_STRETCHES or len(data.costs) < LEAST_ROWS:
         findings.append(_too_small(subject, stretches))
         return limit, None, findings
-    models = compare_models(subject, seen, inputs.redundant, delta=delta)
-    fitted = certificate_for(subject.constraint, calibrated_model(models.choice, data, delta), seen)
+    models = compare_models(subject, seen, inputs.redundant, delta=delta, quantifiers=quantifiers)
+    fitted = certificate_for(subject.constraint, calibrated_model(models.choice, delta), seen)
     assert isinstance(fitted, Calibrated), "it was given one"
     fitted.fit(data)
     coverage = examine_coverage(subject, seen, models.choice, fitted, delta=delta)
@@ -207,7 +215,7 @@ def _examine_signal(subject: Limited, k: int) -> Signal:
     now, after = subject.now[:, k], subject.after[:, k]
     sides = subject.constraint.sides
     counts, edges = np.histogram(after, BINS)
-    fold = examine_fold(name, data.states, data.actions, now, after - now, subject.episodes)
+    fold = examine_fold(name, data.states, data.actions, now, after, subject.episodes)
     response = examine_delay(
         name,
         data.states[:, : -len(subject.names)],

@@ -67,18 +67,18 @@ def examine_fold(
     states: Array,
     actions: Array,
     now: Array,
-    change: Array,
+    after: Array,
     episodes: NDArray[np.int64],
     seed: int = 0,
 ) -> Fold:
-    """Look at the change (n,) of a signal whose value is `now` (n,), at states (n, ds) and actions (n, da).
+    """Look at a signal before and after steps (n,), taken by actions (n, da) in states (n, ds).
 
     A signal such as |x| or the distance to the nearest wall is a good linear function of its inputs in any small
     neighbourhood, but with opposite slopes on the two sides of its kink, and no smooth function fits both. Where the
     inputs do not tell the side, the size of the change can be predicted and its direction cannot.
     """
     rng = np.random.default_rng(seed)
-    after = now + change
+    change = after - now
     at_top, at_bottom = (float((after == end).mean()) for end in (after.max(), after.min()))
     rows = np.flatnonzero(np.abs(change) <= np.quantile(np.abs(change), 1 - JUMPS))
     if len(rows) > MOST_ROWS:

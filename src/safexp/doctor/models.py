@@ -16,15 +16,19 @@ from safexp.doctor.findings import Finding, listed, percent
 from safexp.doctor.subject import Limited
 from safexp.quantifiers import ChangeModel, ExactGP, FeatureRegression, Quantifier, SparseGP
 from safexp.quantifiers.base import Transitions, rows_of
-from safexp.quantifiers.calibrated import bold_folds, error_in_widths, stretch_maxima, stretches_of
+from safexp.quantifiers.calibrated import by_boldness, ladder, stretch_maxima, stretches_of, transition_scores
 from safexp.quantifiers.trend import Trend
 from safexp.shield.certificates import certificate_for
 
 Split = Literal["random", "bold"]
 SPLITS: tuple[Split, ...] = ("random", "bold")
 
-FOLDS = 5
-"""One of so many parts of the stretches is held out."""
+Kind = Literal["SparseGP", "FeatureRegression", "ExactGP"]
+KINDS: tuple[Kind, ...] = ("SparseGP", "FeatureRegression", "ExactGP")
+"""The quantifiers that are compared."""
+
+HELD_OUT = 0.2
+"""The share of the stretches that is held out."""
 
 MOST_ROWS = 12_000
 """Rows that models are compared on, in whole stretches."""
@@ -34,6 +38,9 @@ SMALL = 2000
 
 MATTERS, OF_ALL = 0.02, 1e-4
 """An input matters if shuffling it adds this share of the error, and this share of the change's variance."""
+
+WORSE, NOTABLE = 3.0, 0.05
+"""An error on bold stretches of so many times that on others is worth a caution, if it is this large."""
 
 POOR = 0.5
 """A model with a larger error, as a share of the usual change, has learned little."""
@@ -46,13 +53,13 @@ AS_GOOD = 1.02
 class Choice:
     """A quantifier with its arguments, and the entries of the state that it learns from."""
 
-    kind: str
+    kind: Kind
     options: Mapping[str, Any]
     inputs: tuple[int, ...]
 
     def build(self) -> ChangeModel:
         """The model, which has learned nothing."""
-        makers: dict[str, Any] = {"SparseGP": SparseGP, "FeatureRegression": FeatureRegression, "ExactGP": ExactGP}
+        makers: dict[Kind, Any] = {"SparseGP": SparseGP, "FeatureRegression": FeatureRegression, "ExactGP": ExactGP}
         return ChangeModel(makers[self.kind](**self.options), inputs=self.inputs)
 
 
@@ -108,16 +115,24 @@ class Models:
 
 
 def compare_models(
-    subject: Limited, space: spaces.Space[Any], redundant: Sequence[int], *, delta: float, seed: int = 0
+    subject: Limited,
+    space: spaces.Space[Any],
+    redundant: Sequence[int],
+    *,
+    delta: float,
+    quantifiers: Sequence[Kind] = KINDS,
+    seed: int = 0,
 ) -> Models:
     """Compare models of the change of a limited signal, and choose one with its inputs."""
     rng = np.random.default_rng(seed)
     data = some_stretches(subject.data, MOST_ROWS, rng)
-    held = {split: held_out(data, split, rng) for split in SPLITS}
     inputs = tuple(k for k in range(data.states.shape[1]) if k not in redundant)
+    choices = _choices(data, inputs, delta, quantifiers)
+    judge = certificate_for(subject.constraint, choices[0].build(), space)
+    held = {split: held_out(judge, data, split, rng) for split in SPLITS}
     found = [_trend(subject, data, held, inputs)]
     fitted: list[tuple[Choice, Comparison, dict[Split, Quantifier]]] = []
-    for choice in _choices(data, inputs, delta):
+    for choice in choices:
         models, comparison = _compared(subject, space, choice, data, held, delta)
         found.append(comparison)
         fitted.append((choice, comparison, models))
@@ -155,7 +170,7 @@ def model_findings(subject: Limited, found: Models) -> list[Finding]:
                 "Log the inputs on which the change depends: speeds, loads, the last actions.",
             )
         ]
-    if scores["bold"].error > 3 * max(scores["random"].error, 1e-3):
+    if scores["bold"].error > max(WORSE * scores["random"].error, NOTABLE):
         return [
             Finding(
                 f"{signal}, model",
@@ -169,14 +184,14 @@ def model_findings(subject: Limited, found: Models) -> list[Finding]:
     return [Finding(f"{signal}, model", "ok", facts)]
 
 
-def held_out(data: Transitions, split: Split, rng: np.random.Generator) -> Flags:
-    """Which transitions are held out: those of a fifth of the stretches, at random or the boldest."""
+def held_out(model: Quantifier, data: Transitions, split: Split, rng: np.random.Generator) -> Flags:
+    """Which transitions are held out: those of a fifth of the stretches, at random or the boldest by the model."""
     stretches = stretches_of(data)
     count = int(stretches.max()) + 1
     if split == "bold":
-        chosen = np.flatnonzero(bold_folds(data, stretches, FOLDS) == 0)
+        _, chosen = ladder(by_boldness(model, data, stretches), 1)[0]
     else:
-        chosen = rng.permutation(count)[: max(math.ceil(count / FOLDS), 1)]
+        chosen = rng.permutation(count)[: max(math.ceil(count * HELD_OUT), 1)]
     return np.isin(stretches, chosen)
 
 
@@ -199,7 +214,7 @@ def errors_of(model: Quantifier, data: Transitions) -> tuple[Array, Array]:
 
 def scores_of(model: Quantifier, data: Transitions) -> tuple[Array, Array]:
     """The largest error in widths of every step (n,), and of every stretch."""
-    steps = error_in_widths(*errors_of(model, data)).max(axis=1)
+    steps = transition_scores(model, data)
     return steps, stretch_maxima(steps, stretches_of(data))
 
 
@@ -255,11 +270,11 @@ def _trend(subject: Limited, data: Transitions, held: Mapping[Split, Flags], inp
     return Comparison("linear trend alone", tuple(_name(subject, k) for k in inputs), scores)
 
 
-def _choices(data: Transitions, inputs: tuple[int, ...], delta: float) -> list[Choice]:
-    found = [Choice(kind, {"delta": delta}, inputs) for kind in ("SparseGP", "FeatureRegression")]
-    if len(data.costs) <= SMALL:
-        found.append(Choice("ExactGP", _exact(data, inputs, delta), inputs))
-    return found
+def _choices(data: Transitions, inputs: tuple[int, ...], delta: float, kinds: Sequence[Kind]) -> list[Choice]:
+    asked = [kind for kind in kinds if kind != "ExactGP" or len(data.costs) <= SMALL or len(kinds) == 1]
+    return [
+        Choice(kind, _exact(data, inputs, delta) if kind == "ExactGP" else {"delta": delta}, inputs) for kind in asked
+    ]
 
 
 def _exact(data: Transitions, inputs: tuple[int, ...], delta: float) -> dict[str, Any]:

@@ -23,7 +23,7 @@ STEPS_AWAY = 1.5
 class Nearness:
     """How near a log came to one limit.
 
-    The *way* is 0 at the median of the signal and 1 at the limit.
+    The *way* is 0 at the median of the signal and 1 at the limit; where the median is beyond it, deviations count.
 
     Attributes:
         signal: what it is called.
@@ -60,7 +60,7 @@ def examine_nearness(subject: Limited) -> list[Nearness]:
         middle = float(np.median(values))
         left: Array = sign * (limit - values)
         room = sign * (limit - middle)
-        way = sign * (values - middle) / room if room > 0 else np.full(len(values), np.inf)
+        way = 1.0 - left / (room if room > 0 else max(float(values.std()), np.finfo(np.float64).tiny))
         furthest = np.full(int(episodes.max()) + 1, -np.inf)
         np.maximum.at(furthest, episodes, way)
         large = float(np.quantile(np.abs(values - subject.now[:, which]), 0.99))

@@ -71,7 +71,7 @@ def missing_findings(missing: list[Missing], rows: int, first_line: int | None) 
         return [Finding("missing values", "ok", "No value is missing.")]
     unit, offset = ("row", 0) if first_line is None else ("line", first_line)
     told = "; ".join(
-        f"{one.name} in {len(one.rows):,} of {rows:,} ({unit} {listed(row + offset for row in one.rows)})"
+        f"{one.name} in {len(one.rows):,} of {rows:,} rows ({unit} {listed(row + offset for row in one.rows)})"
         for one in missing
     )
     return [
