@@ -45,6 +45,7 @@ from safexp.quantifiers import (
 from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.logs import Log, read_log
 from safexp.shield.policy import Answer, ShieldedPolicy
+from safexp.shield.rehearsal import Rehearsal
 from safexp.shield.shield import Shield
 from safexp.tasks import register
 from safexp.tasks.knowledge import Knowledge
@@ -120,6 +121,7 @@ __all__ = [
     "Quantifier",
     "Recorded",
     "Recording",
+    "Rehearsal",
     "Reset",
     "RunConfig",
     "RunFailedError",

@@ -42,6 +42,7 @@ from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.files import build_shield, describe_shield, restore_shield
 from safexp.shield.logs import Log, encode_log, read_log
 from safexp.shield.questions import Question, checked_thresholds, steady_thresholds, with_signals
+from safexp.shield.rehearsal import Rehearsal, rehearse
 from safexp.shield.transitions import transitions_of
 from safexp.shield.vouched import Vouched
 
@@ -121,6 +122,12 @@ class Shield:
         else:
             self.quantifier.fit(transitions_of(data, self.constraint, self.observation_space, self.action_space))
 
+    def rehearse(
+        self, env: Any, controller: Controller, episodes: int = 100, *, backup: Controller | None = None, seed: int = 0
+    ) -> Rehearsal:
+        """Let a controller drive a simulator behind the shield, or the backup where nothing is certified; see there."""
+        return rehearse(self, env, controller, episodes, backup=backup, seed=seed)
+
     def save(self, path: str | Path) -> None:
         """Write the shield to one file, for `load`."""
         document, arrays = self.describe()
@@ -179,7 +186,7 @@ class Shield:
         The arguments are those of `filter_batch` for one state; `preferences` tell one row.
         """
         batch = as_batch(observation)
-        limit = self.threshold(batch)[0] if threshold is None else np.asarray(threshold)
+        limit = steady_thresholds(self.constraint, batch)[0] if threshold is None else np.asarray(threshold)
         question = self.question(
             batch, limit[None], measured=None if measured is None else np.atleast_1d(measured)[None]
         )
@@ -215,7 +222,7 @@ class Shield:
             preferences: tells scores (n, number of actions) of discrete actions, and is asked only where a proposal
                 is unsafe: the best safe one replaces it. Without them it is the one with the smallest bound.
         """
-        thresholds = self.threshold(observations) if thresholds is None else thresholds
+        thresholds = steady_thresholds(self.constraint, observations) if thresholds is None else thresholds
         question = self.question(observations, thresholds, measured=measured)
         found = self.decide(question, actions, preferences=preferences, last_safe=last_safe)
         return found._replace(upper_bounds=found.upper_bounds.reshape(np.shape(thresholds)))
@@ -231,10 +238,6 @@ class Shield:
         """What n states offer under these thresholds, in one call of the quantifier or none."""
         question = self.question(observations, thresholds, measured=measured)
         return self._whole(question, self._few(question, last_safe))
-
-    def threshold(self, observations: Observations) -> Array:
-        """The thresholds (n,) or (n, K) of a constraint that has the same ones at every step of an episode."""
-        return steady_thresholds(self.constraint, observations)
 
     def states(self, observations: Observations, measured: ArrayLike | None = None) -> Array:
         """Observations (n, ...) as the quantifier takes them: encoded, and followed by the signals as they are now."""

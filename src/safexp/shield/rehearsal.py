@@ -1,0 +1,121 @@
+"""A shield in closed loop: a controller drives a simulator behind it, and what was certified is compared with the truth.
+
+A static check asks about states of the log. A controller behind a shield goes where the shield lets it, which is where
+the model is least sure: only a closed loop shows whether it can be trusted there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from safexp.constraints import Account, Constraint
+from safexp.core.arrays import Array, as_batch
+from safexp.core.costs import Step
+
+if TYPE_CHECKING:
+    from safexp.shield.shield import Controller, Shield
+
+
+class Rehearsal(NamedTuple):
+    """What happened in so many episodes.
+
+    `violated` episodes broke the constraint; in `missed` episodes a certified action did. `low` and `high` are the exact
+    95% interval of the share of missed episodes. `stopped` counts steps at which nothing was certified: there the backup
+    drove, or the episode ended. `returns` are of the episodes as they were driven.
+    """
+
+    episodes: int
+    violated: int
+    missed: int
+    low: float
+    high: float
+    steps: int
+    interventions: int
+    stopped: int
+    returns: tuple[float, ...]
+
+    @property
+    def mean_return(self) -> float:
+        """The mean return of an episode."""
+        return float(np.mean(self.returns))
+
+
+def rehearse(
+    shield: Shield, env: Any, controller: Controller, episodes: int, *, backup: Controller | None, seed: int
+) -> Rehearsal:
+    """Drive an environment with a controller behind a shield; see `Shield.rehearse`."""
+    from scipy.stats import binomtest  # here, because it takes longer to import than all the rest
+
+    constraint = shield.constraint
+    if constraint is None:
+        raise ValueError(
+            "rehearse judges by the shield's constraint, and it has none: give Shield(..., constraint=...)."
+        )
+    if episodes < 1:
+        raise ValueError(f"episodes={episodes} must be at least 1.")
+    found = [_episode(shield, constraint, env, controller, backup, seed + k) for k in range(episodes)]
+    missed = sum(one.missed for one in found)
+    interval = binomtest(missed, episodes).proportion_ci(method="exact")
+    return Rehearsal(
+        episodes,
+        sum(one.violated for one in found),
+        missed,
+        float(interval.low),
+        float(interval.high),
+        *(sum(getattr(one, name) for one in found) for name in ("steps", "interventions", "stopped")),
+        returns=tuple(one.total for one in found),
+    )
+
+
+class _Episode(NamedTuple):
+    violated: bool
+    missed: bool
+    steps: int
+    interventions: int
+    stopped: int
+    total: float
+
+
+def _episode(
+    shield: Shield, constraint: Constraint, env: Any, controller: Controller, backup: Controller | None, seed: int
+) -> _Episode:
+    observation, info = env.reset(seed=seed)
+    account, batch = Account(constraint, 1), as_batch(observation)
+    account.open(np.ones(1, dtype=bool), batch)
+    measured, first = _first_signals(constraint, batch, info), constraint.first_signal(batch)[0]
+    signals: list[Array] = []
+    interventions = stopped = 0
+    total, missed, ended = 0.0, False, False
+    while not ended:
+        decision = shield.filter(
+            observation, np.asarray(controller(batch))[0], account.thresholds[0], measured=measured
+        )
+        interventions, stopped = interventions + decision.intervened, stopped + decision.stopped
+        if decision.stopped and backup is None:
+            break
+        action = np.asarray(backup(batch))[0] if decision.stopped and backup is not None else decision.action
+        observation, reward, terminated, truncated, info = env.step(action)
+        following, told = as_batch(observation), info
+        step = Step(
+            batch, np.asarray(action)[None], following, lambda key, told=told: np.array([told[key]], dtype=float)
+        )
+        read, measured = constraint.read(step), constraint.measured(step)[0]
+        signals.append(read[0])
+        before = constraint.violated(first, np.array(signals[:-1])) if len(signals) > 1 else False
+        missed |= not decision.stopped and not before and constraint.violated(first, np.array(signals))
+        account.charge(constraint.normalise(read), np.atleast_1d(decision.upper_bound)[None].reshape(read.shape))
+        total += float(reward)
+        batch, ended = following, bool(terminated or truncated)
+    violated = bool(signals) and constraint.violated(first, np.array(signals))
+    return _Episode(violated, missed, len(signals), interventions, stopped, total)
+
+
+def _first_signals(constraint: Constraint, batch: Any, info: dict[str, Any]) -> Array:
+    """The signals (S,) in a first state, from the observation or the info of the reset."""
+    now = constraint.now(batch)[0]
+    for k, source in enumerate(constraint.sources):
+        if np.isnan(now[k]) and isinstance(source, str):
+            now[k] = float(info.get(source, np.nan))
+    return now
