@@ -1,4 +1,4 @@
-"""A shield in closed loop: a controller drives a simulator behind it, and what was certified is compared with the truth.
+"""A shield in closed loop: a controller drives a simulator behind it, and what was certified is checked.
 
 A static check asks about states of the log. A controller behind a shield goes where the shield lets it, which is where
 the model is least sure: only a closed loop shows whether it can be trusted there.
@@ -6,6 +6,7 @@ the model is least sure: only a closed loop shows whether it can be trusted ther
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 class Rehearsal(NamedTuple):
     """What happened in so many episodes.
 
-    `violated` episodes broke the constraint; in `missed` episodes a certified action did. `low` and `high` are the exact
-    95% interval of the share of missed episodes. `stopped` counts steps at which nothing was certified: there the backup
-    drove, or the episode ended. `returns` are of the episodes as they were driven.
+    `violated` episodes broke the constraint; in `missed` episodes a certified action did. `low` and `high` are the
+    exact 95% interval of the share of missed episodes. `stopped` counts steps at which nothing was certified: there the
+    backup drove, or the episode ended. `returns` are of the episodes as they were driven.
     """
 
     episodes: int
@@ -45,7 +46,10 @@ class Rehearsal(NamedTuple):
 def rehearse(
     shield: Shield, env: Any, controller: Controller, episodes: int, *, backup: Controller | None, seed: int
 ) -> Rehearsal:
-    """Drive an environment with a controller behind a shield; see `Shield.rehearse`."""
+    """Drive an environment with a controller, a function of observations (n, ...), behind a shield.
+
+    The backup, likewise, drives where nothing is certified; without one the episode ends there.
+    """
     from scipy.stats import binomtest  # here, because it takes longer to import than all the rest
 
     constraint = shield.constraint
@@ -59,12 +63,14 @@ def rehearse(
     missed = sum(one.missed for one in found)
     interval = binomtest(missed, episodes).proportion_ci(method="exact")
     return Rehearsal(
-        episodes,
-        sum(one.violated for one in found),
-        missed,
-        float(interval.low),
-        float(interval.high),
-        *(sum(getattr(one, name) for one in found) for name in ("steps", "interventions", "stopped")),
+        episodes=episodes,
+        violated=sum(one.violated for one in found),
+        missed=missed,
+        low=float(interval.low),
+        high=float(interval.high),
+        steps=sum(one.steps for one in found),
+        interventions=sum(one.interventions for one in found),
+        stopped=sum(one.stopped for one in found),
         returns=tuple(one.total for one in found),
     )
 
@@ -97,10 +103,8 @@ def _episode(
             break
         action = np.asarray(backup(batch))[0] if decision.stopped and backup is not None else decision.action
         observation, reward, terminated, truncated, info = env.step(action)
-        following, told = as_batch(observation), info
-        step = Step(
-            batch, np.asarray(action)[None], following, lambda key, told=told: np.array([told[key]], dtype=float)
-        )
+        following = as_batch(observation)
+        step = Step(batch, np.asarray(action)[None], following, partial(_column, info))
         read, measured = constraint.read(step), constraint.measured(step)[0]
         signals.append(read[0])
         before = constraint.violated(first, np.array(signals[:-1])) if len(signals) > 1 else False
@@ -110,6 +114,10 @@ def _episode(
         batch, ended = following, bool(terminated or truncated)
     violated = bool(signals) and constraint.violated(first, np.array(signals))
     return _Episode(violated, missed, len(signals), interventions, stopped, total)
+
+
+def _column(info: dict[str, Any], key: str) -> Array:
+    return np.array([info[key]], dtype=np.float64)
 
 
 def _first_signals(constraint: Constraint, batch: Any, info: dict[str, Any]) -> Array:

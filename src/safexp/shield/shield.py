@@ -47,7 +47,6 @@ from safexp.shield.transitions import transitions_of
 from safexp.shield.vouched import Vouched
 
 Controller = Callable[[Observations], ArrayLike]
-
 log = logging.getLogger("safexp")
 
 
@@ -125,7 +124,7 @@ class Shield:
     def rehearse(
         self, env: Any, controller: Controller, episodes: int = 100, *, backup: Controller | None = None, seed: int = 0
     ) -> Rehearsal:
-        """Let a controller drive a simulator behind the shield, or the backup where nothing is certified; see there."""
+        """Let a controller drive a simulator behind the shield, and the backup where nothing is certified."""
         return rehearse(self, env, controller, episodes, backup=backup, seed=seed)
 
     def save(self, path: str | Path) -> None:
