@@ -134,7 +134,7 @@ def test_a_takeover_that_is_ended_between_steps_is_judged_there():
 
 def test_what_is_put_to_use_does_not_learn():
     stop = ready()
-    stop.learning = False
+    stop.freeze()
     before = stop.offset
     stop.note(driven(0.5, 0.0, driving=False, driving_on=True))
     stop.note(driven(0.5, 0.0, driving=True, driving_on=False, stopped=True))

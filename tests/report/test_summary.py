@@ -13,7 +13,6 @@ from safexp.report.summary import (
     percent,
     reference_for,
     reference_name,
-    summarise,
     summarise_group,
 )
 from safexp.runs.folder import Run
@@ -21,7 +20,7 @@ from support.run_folders import MakeRun
 
 
 def test_the_numbers_of_a_run(make_run: MakeRun) -> None:
-    summary = summarise(make_run("a", violate=10))
+    summary = make_run("a", violate=10).summary
     assert (summary.episodes, summary.violations, summary.unfinished_violations) == (120, 12, 0)
     assert summary.interval == exact_interval(12, 120)
     assert (summary.final_return, summary.max_cost, summary.max_step_cost) == (2.0, 4.0, 2.0)
@@ -32,9 +31,9 @@ def test_the_numbers_of_a_run(make_run: MakeRun) -> None:
 
 def test_steps_that_another_controller_drove_are_told_beside_interventions(make_run: MakeRun) -> None:
     run = make_run("a")
-    assert interventions_text(summarise(run)) == "240"
+    assert interventions_text(run.summary) == "240"
     driven = replace(run, episodes=[episode._replace(takeovers=3) for episode in run.episodes])
-    assert interventions_text(summarise(driven)) == "240\n+ 360\ntaken over"
+    assert interventions_text(driven.summary) == "240\n+ 360\ntaken over"
     (group,) = group_runs([driven, make_run("b", seed=1)])
     assert interventions_text(summarise_group(group)) == "480\n+ 360\ntaken over"
 
@@ -42,7 +41,7 @@ def test_steps_that_another_controller_drove_are_told_beside_interventions(make_
 def test_a_violation_in_an_episode_that_had_not_ended_counts(make_run: MakeRun) -> None:
     run = make_run("a", violate=10)
     unfinished = replace(run, metrics=[{"steps": 6000, "violations": 14}])
-    summary = summarise(unfinished)
+    summary = unfinished.summary
     assert (summary.violations, summary.unfinished_violations) == (14, 2)
     assert summary.interval == exact_interval(12, 120), "the interval is of finished episodes"
     (group,) = group_runs([unfinished, make_run("b", seed=1)])
@@ -52,7 +51,7 @@ def test_a_violation_in_an_episode_that_had_not_ended_counts(make_run: MakeRun) 
 
 def test_a_run_without_an_episode(make_run: MakeRun) -> None:
     run = make_run("a", episodes=0, status="")
-    summary = summarise(run)
+    summary = run.summary
     assert summary.final_return is summary.final_stops is summary.steps_per_second is summary.max_cost is None
     assert summary.max_step_cost is None
     assert interval_text(summary) == number(None) == percent(None) == "-"
@@ -101,4 +100,4 @@ def test_runs_are_called_by_their_folder_unless_two_have_the_same(make_run: Make
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 to 3.03 %"), (120, "97 to 100 %")])
 def test_an_interval_shows_the_digits_that_matter(make_run: MakeRun, count: int, text: str) -> None:
-    assert interval_text(summarise(make_run("a", violate=1 if count else 0))) == text
+    assert interval_text(make_run("a", violate=1 if count else 0).summary) == text

@@ -172,7 +172,7 @@ def test_a_played_agent_remembers(folder):
 
 def test_an_evaluated_agent_remembers(folder):
     subject = evaluation.load_subject(folder, 3)
-    spy = Spy(subject.trained.learner)
+    spy = Spy(subject.agent.learner)
     episodes = evaluation.first_episodes(subject, seed=5)
     subject.envs.close()
     spy.check()

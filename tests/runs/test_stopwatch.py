@@ -18,38 +18,38 @@ class Hand:
 
 
 class Worker:
-    def __init__(self, clock: Hand) -> None:
+    def __init__(self, clock: Hand, stopwatch: Stopwatch) -> None:
         self.clock = clock
+        self.stopwatch = stopwatch
 
-    def outer(self, before: float, after: float) -> str:
-        self.clock.time += before
-        self.inner(fail=False)
-        self.clock.time += after
-        return "done"
+    def outer(self, before: float, after: float) -> None:
+        with self.stopwatch.span("shield"):
+            self.clock.time += before
+            self.inner(fail=False)
+            self.clock.time += after
 
     def inner(self, fail: bool) -> None:
-        self.clock.time += 7
-        if fail:
-            raise ZeroDivisionError
+        with self.stopwatch.span("quantifier"):
+            self.clock.time += 7
+            if fail:
+                raise ZeroDivisionError
 
 
 def watched() -> tuple[Worker, Stopwatch]:
     clock = Hand()
-    stopwatch, worker = Stopwatch(clock), Worker(clock)
-    stopwatch.around(worker, "outer", "shield")
-    stopwatch.around(worker, "inner", "quantifier")
-    return worker, stopwatch
+    stopwatch = Stopwatch(clock)
+    return Worker(clock, stopwatch), stopwatch
 
 
 def test_a_span_has_what_those_inside_it_have_not() -> None:
     worker, stopwatch = watched()
-    assert worker.outer(1, after=2) == "done"
+    worker.outer(1, after=2)
     worker.clock.time += 1000
     worker.outer(10, after=20)
     assert stopwatch.seconds == {"shield": 33, "quantifier": 14}
 
 
-def test_a_call_that_raises_is_over() -> None:
+def test_a_span_in_which_something_raises_is_over() -> None:
     worker, stopwatch = watched()
     with pytest.raises(ZeroDivisionError):
         worker.inner(fail=True)

@@ -77,7 +77,7 @@ def test_a_tracker_that_fails_is_heard_of_once_and_the_run_goes_on(
 
 def test_a_tracker_hears_of_a_run_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes = Notes()
-    monkeypatch.setattr("safexp.mase.mase.MASE.end_epoch", lambda self: 1 / 0)
+    monkeypatch.setattr("safexp.mase.mase.MASE.update", lambda self: 1 / 0)
     with pytest.raises(run_folder.RunFailedError):
         run(RunConfig(**TINY, out=tmp_path / "a"), track=lambda name, settings: notes)
     assert notes.ends == [False]

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from safexp import Calibrated, FromMargin, Projected, Schedule
-from safexp.report.summary import summarise
 from safexp.runs.build import build, make_constraint
 from safexp.runs.config import RunConfig
 from safexp.runs.folder import read
@@ -44,7 +43,7 @@ def test_the_run_records_its_coverage(table: list[dict[str, object]], study: Ins
     (line,) = found.metrics
     assert line["coverage_rows"] == 2000
     assert line["delta"] == 0.05
-    assert summarise(found).coverage.covered == line["coverage_covered"] > 1800
+    assert found.summary.coverage.covered == line["coverage_covered"] > 1800
 
 
 @pytest.mark.slow

@@ -68,8 +68,16 @@ def prepare(folder: Path) -> list[str]:
     agent = build(config)
     config.folder.mkdir()
     run_folder.begin(config.folder, config, config.command())
+    writer = EpochWriter(agent, config.folder, None)
     saver = resume.Checkpoints({"agent": agent}, config.folder, Clock(), None)
-    agent.learn(config.steps, [EpochWriter(agent, config.folder, None), saver])
+
+    def write(last: bool) -> None:
+        writer.write()
+        if not last:
+            saver.epoch_over()
+
+    agent.on_epoch(write)
+    agent.learn(config.steps, saver)
     _write_logs(folder)
     return list(formats(folder))
 

@@ -23,7 +23,7 @@ from safexp.constraints import Constraint
 from safexp.core.arrays import Observations, take
 from safexp.envs.guard import NothingSafeError
 from safexp.envs.infos import Info
-from safexp.mase.mase import MASE
+from safexp.mase.agent import Agent
 from safexp.quantifiers.base import Transitions
 from safexp.records import coverage
 from safexp.records.coverage import Calibration, Coverage
@@ -72,7 +72,7 @@ def audit(
     subject = _load(path, task, task_options, shielded)
     try:
         judged: list[Judged] = []
-        seen = _Watcher(subject)
+        seen = _Watcher(subject.agent)
         for block in range(first_seed // WIDTH, (first_seed + episodes - 1) // WIDTH + 1):
             numbered = zip(range(block * WIDTH, (block + 1) * WIDTH), _play(subject, block, seen), strict=True)
             judged += [Judged(*pair) for pair in numbered if 0 <= pair[0] - first_seed < episodes]
@@ -84,7 +84,7 @@ def audit(
             task=subject.task,
             method=subject.method,
             constraint=re.sub(r"<function (.+?) at 0x[0-9a-f]+>", r"\1", repr(subject.envs.constraint)),
-            shielded=subject.agent is not None and shielded,
+            shielded=subject.agent.shielded,
             first_seed=first_seed,
             max_risk=max_risk,
             risk=risk_of([episode.violated for episode in every]),
@@ -123,8 +123,8 @@ def replay(
 class _Watcher:
     """What is kept of the steps of an audit: transitions for the quantifier and for shifts, decisions to time again."""
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
         self._decisions: list[tuple[Observations, Any]] = []
         self._counts: list[Coverage] = []
         self._calibrations: list[Calibration] = []
@@ -136,47 +136,41 @@ class _Watcher:
         row = self._steps % len(infos)
         self._steps += 1
         if len(self._decisions) < MOST_DECISIONS:
-            agent = self._subject.agent
-            seen = observations if agent is None else agent.guard.raw(observations)
-            self._decisions.append((take(seen, row), infos[row].get("shield", {}).get("threshold")))
+            seen = take(self._agent.observed(observations), row)
+            self._decisions.append((seen, infos[row].get("shield", {}).get("threshold")))
 
     def harvest(self) -> None:
         """Look at the transitions of a block."""
-        agent = self._subject.agent
-        harvest = None if agent is None else agent.guard.harvest()
-        if agent is not None and harvest is not None:
-            self._counts.append(coverage.measure(agent.quantifier, *harvest))
-            self._calibrations.append(coverage.calibration(agent.quantifier, harvest.transitions))
+        quantifier, harvest = self._agent.quantifier, self._agent.envs.harvest()
+        if quantifier is not None and harvest is not None:
+            self._counts.append(coverage.measure(quantifier, *harvest))
+            self._calibrations.append(coverage.calibration(quantifier, harvest.transitions))
             self._inputs.append(harvest.transitions)
 
     def accuracy(self) -> Accuracy | None:
-        agent = self._subject.agent
-        if agent is None or not self._counts:
+        quantifier = self._agent.quantifier
+        if quantifier is None or not self._counts:
             return None
         rows, within = zip(*self._calibrations, strict=True)
         found = Calibration(sum(rows), tuple(sum(column) for column in zip(*within, strict=True)))
-        return Accuracy(coverage.total(self._counts), found, agent.quantifier.delta)
+        return Accuracy(coverage.total(self._counts), found, quantifier.delta)
 
     def shift(self) -> InputShift | None:
-        agent = self._subject.agent
-        if agent is None or not agent.inputs.count or not self._inputs:
+        trained = self._agent.inputs
+        if trained is None or not trained.count or not self._inputs:
             return None
         states, actions = (
             np.concatenate([getattr(part, name) for part in self._inputs]) for name in ("states", "actions")
         )
-        shifts, outside = agent.inputs.compare(states, actions)
-        return InputShift(agent.inputs.count, len(states), outside, tuple(shifts[:SHIFTS]))
+        shifts, outside = trained.compare(states, actions)
+        return InputShift(trained.count, len(states), outside, tuple(shifts[:SHIFTS]))
 
     def latency(self) -> Latency:
         times = []
+        act = self._agent.predict if self._agent.shielded else self._agent.propose
         for observation, threshold in self._decisions:
             begin = time.perf_counter()
-            if self._subject.agent is not None and self._subject.agent.guard.shielding:
-                self._subject.agent.predict(observation, threshold, episode_start=True)
-            elif self._subject.agent is not None:
-                self._subject.agent.propose(observation, threshold, episode_start=True)
-            else:
-                self._subject.trained.learner.predict(observation, deterministic=True)
+            act(observation, threshold, episode_start=True)
             times.append(1e6 * (time.perf_counter() - begin))
         return Latency(len(times), *(round(float(np.percentile(times, q)), 1) for q in (50, 99)))
 
@@ -184,8 +178,7 @@ class _Watcher:
 def _load(path: Path, task: str | None, task_options: Mapping[str, Any] | None, shielded: bool) -> Subject:
     th.set_num_threads(1)  # results must not depend on the machine's cores
     subject = load_subject(path, WIDTH, task, task_options)
-    if isinstance(subject.agent, MASE):
-        subject.agent.guard.shielding = shielded
+    subject.agent.evaluate(shielded)
     return subject
 
 

@@ -55,7 +55,7 @@ class Stop(ABC):
                 raise ValueError(f"{type(self).__name__}({name}={value}) must be finite and at least 0.")
         self.braking = braking
         self.penalty = penalty
-        self.learning = True  # False in an audit, and wherever an agent is put to use
+        self.learning = True
 
     def check(self, constraint: Constraint, venv: VecEnv) -> None:
         """Get ready for these environments; raise `ValueError` where there is no budget to brake or to drive out on."""
@@ -82,6 +82,10 @@ class Stop(ABC):
 
     def learn(self) -> None:  # noqa: B027
         """An epoch is over."""
+
+    def freeze(self) -> None:
+        """Learn nothing from now on, as in an audit and wherever an agent is put to use."""
+        self.learning = False
 
     def metrics(self) -> dict[str, float]:
         """What it tells of itself at the end of an epoch, by name."""

@@ -22,8 +22,8 @@ from safexp.core.costs import refuse
 from safexp.core.encoding import encode_actions, encode_observations
 from safexp.envs.infos import Column, Infos
 from safexp.envs.observations import THRESHOLD, threshold_shown, threshold_space, without
-from safexp.envs.recording import Chosen, Outcome, Recording, Taken
-from safexp.envs.vector import owned, reset_some
+from safexp.envs.recording import Chosen, Harvest, Outcome, Recording, Taken
+from safexp.envs.vector import owned
 from safexp.quantifiers.base import Transitions
 from safexp.quantifiers.unknown import Unknown
 from safexp.shield.candidates import Glance
@@ -59,13 +59,6 @@ class StepRecord(NamedTuple):
     rewards: Array
     next_thresholds: Array
     stopped: Flags
-
-
-class Harvest(NamedTuple):
-    """What really happened in some steps, and the thresholds (n,) or (n, K) that their costs had to keep."""
-
-    transitions: Transitions
-    thresholds: Array
 
 
 class Guard(Recording):
@@ -155,7 +148,8 @@ class Guard(Recording):
             if self._driving.any():
                 actions = actions.copy()
                 actions[self._driving] = self.stop.act(take(self._raw, self._driving))
-            self._decisions = self.shield.decide(self._question, actions, self._glance, self._preferences_here())
+            with self.span("shield"):
+                self._decisions = self.shield.decide(self._question, actions, self._glance, self._preferences_here())
             if self._decisions.stopped.any():
                 raise NothingSafeError("the shield lost its certificate between two steps; nothing was executed.")
         executed, intervened, _, _, bounds = self._decisions
@@ -223,8 +217,7 @@ class Guard(Recording):
         for _ in range(MAX_STARTS):
             if not rows.any():
                 return
-            self._arrive(reset_some(self.venv, rows, self._raw), rows, rows)
-            self._begin(rows)
+            self._reset_some(rows)
             rows = rows & ~self._viable
         if rows.any():
             raise NothingSafeError(f"{MAX_STARTS} first states in a row offered no safe action. {self._advice()}")
@@ -238,6 +231,13 @@ class Guard(Recording):
     def raw(self, observations: Observations) -> Observations:
         """What the learner sees, without the thresholds."""
         return without(self.venv.observation_space, observations, THRESHOLD) if self.show_threshold else observations
+
+    def evaluate(self, shielded: bool = True) -> None:
+        """Put the environments to use: the stop learns no more, and without `shielded` every proposal is executed."""
+        self.shielding = shielded
+        self.stop.freeze()
+        if self._raw is not None:
+            self.arrived(self._everywhere, self._nowhere)
 
     # Between epochs
 
@@ -303,7 +303,8 @@ class Guard(Recording):
             question, certifiable = question.rows(rows), certifiable[rows]
             last_safe, driving = last_safe[rows], driving[rows]
         discrete = isinstance(self.action_space, spaces.Discrete)
-        glance = self.shield.glance(question, None if discrete else last_safe)
+        with self.span("shield"):
+            glance = self.shield.glance(question, None if discrete else last_safe)
         self._driving[rows] = self.stop.takes_over(question.observations, certifiable, driving)
         if self._glance is None or len(question.states) == self.num_envs:
             self._glance = glance

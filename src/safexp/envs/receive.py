@@ -10,6 +10,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from safexp.core.arrays import Array, Flags, Observations
 from safexp.core.costs import Step
+from safexp.core.spans import Spans, untimed
 from safexp.envs.infos import Infos
 from safexp.envs.vector import owned, put
 from safexp.records.episodes import Recorder
@@ -37,6 +38,7 @@ def receive(
     executed: NDArray[Any],
     interventions: Flags,
     takeovers: Flags | bool = False,
+    span: Spans = untimed,
 ) -> Received:
     """Finish a step that was begun with `executed` in the states `before`, and record it.
 
@@ -46,7 +48,8 @@ def receive(
     recorded, rewards = recorder.steps, np.zeros(len(executed))
     signals = np.full((len(executed), *np.shape(recorder.constraint.worst_signal)), np.nan)
     try:
-        returned, given, dones, told = venv.step_wait()
+        with span("physics"):
+            returned, given, dones, told = venv.step_wait()
         observations, infos = owned(venv, returned), Infos.of(told)
         rewards = np.asarray(given, dtype=np.float64)
         finished = np.flatnonzero(dones).tolist()

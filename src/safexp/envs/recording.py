@@ -13,10 +13,12 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
 from safexp.constraints import Account, Constraint
 from safexp.core.arrays import Array, Flags, Observations, take
+from safexp.core.spans import Spans, untimed
 from safexp.envs.infos import Infos
 from safexp.envs.observations import describe_ends
 from safexp.envs.receive import Received, receive
 from safexp.envs.vector import copied, owned, reset_some
+from safexp.quantifiers.base import Transitions
 from safexp.records.episodes import Recorder
 
 
@@ -47,6 +49,13 @@ class Outcome(NamedTuple):
     stopped: Flags
 
 
+class Harvest(NamedTuple):
+    """What really happened in some steps, and the thresholds (n,) or (n, K) that their costs had to keep."""
+
+    transitions: Transitions
+    thresholds: Array
+
+
 class Recording(VecEnvWrapper, ABC):
     """Environments that count episodes, costs and violations, and keep the account of what remains.
 
@@ -72,6 +81,7 @@ class Recording(VecEnvWrapper, ABC):
         """What the last step left of the thresholds, also where it ended its episode."""
         self.mid_step = False
         """Whether a step was begun that has not come to its end."""
+        self.span: Spans = untimed
         self._raw: Observations = None
         self._chosen: Chosen
         self._everywhere, self._nowhere = np.ones(venv.num_envs, dtype=bool), np.zeros(venv.num_envs, dtype=bool)
@@ -101,12 +111,15 @@ class Recording(VecEnvWrapper, ABC):
     def restart(self, stopped: Flags) -> None:
         """Reset environments whose episodes were stopped."""
         if stopped.any():
-            self._arrive(reset_some(self.venv, stopped, self._raw), stopped, stopped)
-            self._begin(stopped)
+            self._reset_some(stopped)
 
     @abstractmethod
     def shown(self, observations: Observations, thresholds: Array, rows: Any = slice(None)) -> Observations:
         """The observations of these environments as the learner sees them, with so much remaining."""
+
+    def harvest(self) -> Harvest | None:
+        """The executed transitions since the last harvest, for a quantifier; most have none, and keep nothing."""
+        return None
 
     @property
     def observations(self) -> Observations:
@@ -122,13 +135,20 @@ class Recording(VecEnvWrapper, ABC):
         return self.observations
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        self._chosen = self.choose(actions)
-        self.mid_step = True
-        self.venv.step_async(self._chosen.actions.copy())  # what an environment does to its copy is its business
+        with self.span("records"):
+            self._chosen = self.choose(actions)
+            self.mid_step = True
+            given = self._chosen.actions.copy()  # what an environment does to its copy is its business
+            with self.span("physics"):
+                self.venv.step_async(given)
 
     def step_wait(self) -> VecEnvStepReturn:
+        with self.span("records"):
+            return self._step_wait()
+
+    def _step_wait(self) -> VecEnvStepReturn:
         executed, interventions, takeovers, bounds = self._chosen
-        received = receive(self.venv, self.recorder, self._raw, executed, interventions, takeovers)
+        received = receive(self.venv, self.recorder, self._raw, executed, interventions, takeovers, self.span)
         dones, infos, last = received.dones, received.infos, received.step.next_observations
         costs = self.constraint.normalise(received.signals)
         taken = Taken(received, costs, self.account.thresholds)
@@ -153,6 +173,12 @@ class Recording(VecEnvWrapper, ABC):
         self._raw = observations
         self.account.open(fresh, observations)
         self.arrived(rows, fresh)
+
+    def _reset_some(self, rows: Flags) -> None:
+        with self.span("physics"):
+            observations = reset_some(self.venv, rows, self._raw)
+        self._arrive(observations, rows, rows)
+        self._begin(rows)
 
     def _begin(self, fresh: Flags) -> None:
         if fresh.any():

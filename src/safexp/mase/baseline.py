@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import BaseCallback, CallbackList
-from stable_baselines3.common.type_aliases import MaybeCallback
 
 from safexp.core import files
+from safexp.core.arrays import Array, Observations, as_batch
 from safexp.core.no_environments import NoEnvironments
 from safexp.core.spaces import build_space, describe_space
 from safexp.envs.recording import Recording
-from safexp.mase.copies import copied_agent
-from safexp.mase.epochs import EndOfEpoch
+from safexp.mase.agent import Agent
 from safexp.mase.learner import (
     build_policy,
     check_policy,
@@ -24,10 +25,10 @@ from safexp.mase.learner import (
     load_weights,
     name_of,
 )
-from safexp.records.episodes import Episode
+from safexp.shield.decisions import Decision
 
 
-class Baseline:
+class Baseline(Agent):
     """A learner on recorded environments: `Recorded`, `Saute` or `EarlyTermination`.
 
     Args:
@@ -47,36 +48,40 @@ class Baseline:
         seed: int | None = None,
         epoch_steps: int = 1000,
     ) -> None:
-        self.envs = envs
-        self.epochs = self.epoch_began = 0
-        self.epoch_steps = epoch_steps
+        super().__init__(envs, epoch_steps)
         self.learner_options = dict(learner_options or {})
         self.learner = learner(env=envs, **learner_settings(learner, envs, self.learner_options, seed))
 
-    @property
-    def episodes(self) -> list[Episode]:
-        """Every episode that ended during training."""
-        return self.envs.recorder.episodes
+    def propose(
+        self,
+        observation: Observations,
+        threshold: float | Array | None = None,
+        deterministic: bool = True,
+        *,
+        state: Any = None,
+        episode_start: ArrayLike = False,
+    ) -> tuple[NDArray[Any], Any]:
+        """What the policy does where it sees this, as in training; it knows of no threshold."""
+        starts = np.reshape(np.asarray(episode_start, dtype=bool), 1)
+        actions, remembered = self.learner.predict(as_batch(observation), state, starts, deterministic)
+        return actions[0], remembered
 
-    @property
-    def violations(self) -> int:
-        """How many training episodes broke the constraint, finished or still running."""
-        return self.envs.recorder.violations
-
-    def learn(self, total_timesteps: int, callback: MaybeCallback = None) -> Self:
-        """Train for (at least) this many further environment steps."""
-        callbacks: list[BaseCallback] = [EndOfEpoch(self)]
-        if callback is not None:
-            callbacks.append(self.learner._init_callback(callback))
-        self.learner.learn(total_timesteps, CallbackList(callbacks), reset_num_timesteps=False)
-        return self
-
-    def end_epoch(self) -> None:
-        """Count an epoch."""
-        self.epochs += 1
+    def predict(
+        self,
+        observation: Observations,
+        threshold: float | Array | None = None,
+        deterministic: bool = True,
+        *,
+        state: Any = None,
+        episode_start: ArrayLike = False,
+    ) -> Decision:
+        """What the policy proposes, which nothing checks."""
+        action, remembered = self.propose(
+            observation, threshold, deterministic, state=state, episode_start=episode_start
+        )
+        return Decision(action, False, False, False, math.inf, remembered)
 
     def save(self, path: str | Path) -> None:
-        """Write the policy to one file, for use."""
         weights = {name: part.cpu().numpy() for name, part in self.learner.policy.state_dict().items()}
         spaces = (self.envs.observation_space, self.envs.action_space)
         document = {
@@ -101,11 +106,7 @@ class Baseline:
             return learner
 
     def restore(self, path: str | Path) -> None:
-        """Take the policy from the file that an agent made like this one wrote."""
         document, arrays = files.read(Path(path))
         files.expect(document, "spaces", path)
         with files.understood(path):
             load_weights(self.learner, arrays)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Baseline:
-        return copied_agent(self, self.learner, self.envs, memo)

@@ -12,7 +12,7 @@
     10     else:
     11       append the transition ...................................... the learner's buffer
     14   optimise π by an unconstrained RL algorithm .................... learner.train
-    15   update the quantifier Γ and rewrite the stored penalties ....... end_epoch, below
+    15   update the quantifier Γ and rewrite the stored penalties ....... update, below
 
 Lines 2-14 run inside `learner.learn`: the learner steps what it takes for ordinary environments. An epoch (line 1) is
 one rollout of an on-policy learner, or `epoch_steps` steps of an off-policy one.
@@ -22,8 +22,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -33,36 +31,21 @@ from numpy.typing import ArrayLike, NDArray
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import DQN
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import BaseCallback, CallbackList
-from stable_baselines3.common.type_aliases import MaybeCallback
 
 from safexp.backups.penalty import Penalty
-from safexp.backups.stops import Reset, Stop
+from safexp.backups.stops import Stop
 from safexp.constraints import AllOf, Constraint
-from safexp.constraints.files import build_constraint, describe_constraint
-from safexp.core import files
 from safexp.core.arrays import Array, Observations, as_batch
 from safexp.core.encoding import encode_observations
-from safexp.core.no_environments import NoEnvironments
 from safexp.envs.guard import Guard
 from safexp.envs.vector import as_vec_env
-from safexp.mase.copies import copied_agent
-from safexp.mase.epochs import EndOfEpoch
-from safexp.mase.learner import (
-    build_policy,
-    check_policy,
-    describe_policy,
-    find_learner,
-    load_weights,
-    make_learner,
-    name_of,
-)
-from safexp.mase.progress import ProgressBar
+from safexp.mase.agent import Agent
+from safexp.mase.files import load_agent, restore_agent, save_agent
+from safexp.mase.learner import make_learner
 from safexp.mase.replay import Rewriting
 from safexp.quantifiers import Each, Quantifier
 from safexp.quantifiers.foreign import check_round_trip
-from safexp.records.coverage import Coverage, measure
-from safexp.records.episodes import Episode
+from safexp.records.coverage import Coverage, measure, total
 from safexp.records.input_shift import Inputs
 from safexp.shield.candidates import SafeAction
 from safexp.shield.decisions import Decision
@@ -70,11 +53,6 @@ from safexp.shield.logs import Log, read_log, signals_of
 from safexp.shield.shield import Shield
 
 log = logging.getLogger("safexp")
-
-WEIGHTS = "policy."
-"""What the names of the policy's arrays begin with in a file."""
-STOP = "stop."
-"""What the names of a stop's arrays begin with in a file."""
 
 
 class _Proposal(NamedTuple):
@@ -86,7 +64,7 @@ class _Proposal(NamedTuple):
     state: Any
 
 
-class MASE:
+class MASE(Agent):
     """Trains any SB3 learner without breaking the constraint while it learns.
 
     Args:
@@ -135,8 +113,6 @@ class MASE:
         ]:
             if not isinstance(given, kind) and not (given is None and name in ("penalty", "stop")):
                 raise TypeError(f"{name}={given!r} is not a safexp.{kind.__name__}.")
-        if epoch_steps < 1:
-            raise ValueError(f"epoch_steps={epoch_steps} must be at least 1.")
         venv = as_vec_env(env)
         if isinstance(constraint, AllOf) and not isinstance(quantifier, Each):
             quantifier = Each.of(quantifier, len(constraint.parts))
@@ -173,10 +149,11 @@ class MASE:
         self.guard = Guard(
             venv, constraint, shield, penalty, shielding=shielding, show_threshold=show_threshold, stop=stop
         )
-        self.epoch_steps = epoch_steps
-        self.epochs = self.epoch_began = 0
+        super().__init__(self.guard, epoch_steps)
+        self.shield: Shield = shield
         self.coverage: list[Coverage] = []
-        self.inputs = Inputs(seed or 0)
+        self._covered: list[Coverage] = []
+        self.inputs: Inputs = Inputs(seed or 0)
         self.rewriting = rewriting
         self.learner_options = dict(learner_options or {})
         self.learner = make_learner(learner, self.guard, self.learner_options, seed)
@@ -188,58 +165,47 @@ class MASE:
         return self.guard.constraint
 
     @property
-    def shield(self) -> Shield:
-        return self.guard.shield
-
-    @property
     def quantifier(self) -> Quantifier:
-        return self.guard.shield.quantifier
+        return self.shield.quantifier
 
     @property
-    def envs(self) -> Guard:
-        """The environments that the learner learns on."""
-        return self.guard
+    def shielded(self) -> bool:
+        return self.guard.shielding
 
-    @property
-    def episodes(self) -> list[Episode]:
-        """Every episode that ended during training."""
-        return self.guard.recorder.episodes
+    def evaluate(self, shielded: bool = True) -> None:
+        self.guard.evaluate(shielded)
 
-    @property
-    def violations(self) -> int:
-        """How many training episodes broke the constraint, finished or still running."""
-        return self.guard.recorder.violations
+    def observed(self, observations: Observations) -> Observations:
+        return self.guard.raw(observations)
 
-    def learn(self, total_timesteps: int, callback: MaybeCallback = None, progress_bar: bool = False) -> Self:
-        """Algorithm 1 for (at least) this many further environment steps."""
-        if not total_timesteps >= 1:
-            raise ValueError(f"total_timesteps={total_timesteps} must be at least 1.")
-        if self.guard.mid_step:
-            self.learner._last_obs = None  # an exception broke a step: start new episodes
-        elif self.learner._last_obs is not None:
+    def masks(self) -> dict[str, Any]:
+        return {"action_masks": self.guard.action_masks()} if isinstance(self.learner, MaskablePPO) else {}
+
+    def prepare(self) -> None:
+        if self.learner._last_obs is not None:
             self._recheck()
-        callbacks: list[BaseCallback] = [EndOfEpoch(self)]
-        if callback is not None:
-            callbacks.append(self.learner._init_callback(callback))
-        with ProgressBar(total_timesteps, self.guard.recorder) if progress_bar else nullcontext() as bar:
-            if bar is not None:
-                callbacks.append(bar)
-            self.learner.learn(total_timesteps, CallbackList(callbacks), reset_num_timesteps=False)
-        return self
 
-    def end_epoch(self) -> None:
+    def update(self) -> None:
         """Line 15: update the quantifier from the executed actions and true costs, and rewrite what is stored."""
-        self.epochs += 1
+        self._covered = []
         harvest = self.guard.harvest()
         if harvest is None:
             return
         self.inputs.add(harvest.transitions.states, harvest.transitions.actions)
         if not self.guard.shielding:
             return
-        self.coverage.append(measure(self.quantifier, *harvest))  # before it learns from them
-        self.quantifier.update(harvest.transitions)
+        with self._span("quantifier"):
+            self._covered = [measure(self.quantifier, *harvest)]  # before it learns from them
+            self.quantifier.update(harvest.transitions)
+        self.coverage += self._covered
         self.guard.stop.learn()
         self._recheck()
+
+    def metrics(self) -> dict[str, Any]:
+        """How often the quantifier was right before it learned, how often it may be wrong, and what the stop tells."""
+        counts = {f"coverage_{name}": count for name, count in total(self._covered)._asdict().items()}
+        promises = {} if self.shield.vouched is None else self.shield.vouched.metrics()
+        return {**counts, "delta": self.quantifier.delta, **self.guard.stop.metrics(), **promises}
 
     def _recheck(self) -> None:
         """Let a quantifier that has changed judge again: the current states, and the stops that are stored."""
@@ -328,20 +294,7 @@ class MASE:
 
     def save(self, path: str | Path) -> None:
         """Write the agent to one file, for use: policy, quantifier, constraint, a sample of what it saw, versions."""
-        shield, learned = self.shield.describe()
-        weights = {f"{WEIGHTS}{name}": part.cpu().numpy() for name, part in self.learner.policy.state_dict().items()}
-        document = {
-            "versions": files.versions(),
-            "shield": shield,
-            "constraint": describe_constraint(self.constraint),
-            "penalty": self.guard.penalty and asdict(self.guard.penalty),
-            "show_threshold": self.guard.show_threshold,
-            "braking": self.guard.stop.braking,
-            "learner": name_of(type(self.learner)),
-            "policy": describe_policy(self.learner_options),
-        }
-        stop = {f"{STOP}{name}": part for name, part in self.guard.stop.state().items()}
-        files.write(Path(path), document, {**learned, **weights, **stop, **self.inputs.state()})
+        save_agent(self, Path(path))
 
     @classmethod
     def load(
@@ -358,60 +311,21 @@ class MASE:
         stop: Stop | None = None,
     ) -> Self:
         """The agent that `save` wrote; give an `env` to go on learning, and again whatever held a function."""
-        document, arrays = files.read(Path(path))
-        files.expect(document, "shield", path)
-        files.expect(document, "policy", path)
-        venv = None if env is None else as_vec_env(env)
-        with files.understood(path):
-            shield = Shield.build(document["shield"], arrays, quantifier=quantifier, safe_action=safe_action)
-            braking = float(document.get("braking", 0.0))
-            agent = cls(
-                venv or NoEnvironments(shield.observation_space, shield.action_space),
-                constraint or build_constraint(document["constraint"]),
-                shield.quantifier,
-                learner or find_learner(document["learner"]),
-                learner_options=build_policy(check_policy(document["policy"], arrays), learner_options or {}),
-                penalty=document["penalty"] and Penalty(**document["penalty"]),
-                safe_action=None if shield.vouched is None else shield.vouched.action,
-                seed=seed,
-                stop=stop or Reset(braking),
-                levels=document["shield"]["levels"],
-                show_threshold=document["show_threshold"],
-            )
-            agent.shield.vouched = shield.vouched  # with its outcomes
-        if agent.guard.stop.braking < braking:
-            raise files.CheckpointError(
-                f"{path} was trained with braking={braking:g}, and stop={stop!r} has "
-                f"{agent.guard.stop.braking:g}: give it as much."
-            )
-        for name in ("observation_space", "action_space"):
-            saved, given = getattr(shield, name), getattr(agent.shield, name)
-            if saved != given:
-                kinds = [f"{type(space).__name__} of shape {space.shape}" for space in (saved, given)]
-                differ = (
-                    f"{kinds[0]}, the environment has {kinds[1]}" if kinds[0] != kinds[1] else f"{saved}, not {given}"
-                )
-                raise files.CheckpointError(f"{path} was saved for the {name} {differ}.")
-        with files.understood(path):
-            agent._take_learned(arrays)
-        return agent
+        return load_agent(
+            cls,
+            Path(path),
+            None if env is None else as_vec_env(env),
+            constraint=constraint,
+            quantifier=quantifier,
+            learner=learner,
+            learner_options=learner_options,
+            safe_action=safe_action,
+            seed=seed,
+            stop=stop,
+        )
 
     def restore(self, path: str | Path) -> None:
-        """Take policy and quantifier from the file that an agent made like this one wrote."""
-        document, arrays = files.read(Path(path))
-        files.expect(document, "shield", path)
-        with files.understood(path):
-            self.shield.restore(arrays)
-            self._take_learned(arrays)
-
-    def _take_learned(self, arrays: files.Arrays) -> None:
-        weights = {name[len(WEIGHTS) :]: part for name, part in arrays.items() if name.startswith(WEIGHTS)}
-        load_weights(self.learner, weights)
-        self.inputs.restore(arrays)
-        self.guard.stop.restore({name[len(STOP) :]: part for name, part in arrays.items() if name.startswith(STOP)})
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> MASE:
-        return copied_agent(self, self.learner, self.guard, memo)
+        restore_agent(self, Path(path))
 
     def _q_values(self, observations: Observations) -> Array:
         assert isinstance(self.learner, DQN)

@@ -54,7 +54,8 @@ class StopHistory:
             rows = steps[start : start + CHUNK], environments[start : start + CHUNK]
             states = guard.raw(take(buffer.next_observations, rows))
             last_safe = self.executed[rows] if isinstance(guard.action_space, spaces.Box) else None
-            outlook = guard.shield.outlook(states, self.thresholds[rows] - guard.account.braking, last_safe)
+            with guard.span("shield"):
+                outlook = guard.shield.outlook(states, self.thresholds[rows] - guard.account.braking, last_safe)
             raw = self.rewards[rows]
             paid = raw if guard.penalty is None else guard.penalty(outlook.least_width)
             buffer.rewards[rows] = np.where(outlook.viable, raw, paid)

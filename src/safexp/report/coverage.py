@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from safexp.records.coverage import NEAR, Coverage, total
 from safexp.report.groups import Group
 from safexp.report.plots import COLOURS, Chart, Styles, layout, line
-from safexp.report.summary import coverages
+from safexp.runs.summary import coverages
 
 Share = Callable[[Coverage], tuple[int, int]]
 
@@ -24,7 +24,7 @@ def coverage_charts(groups: Sequence[Group], drawn_as: Styles) -> list[Chart]:
     told = [
         group
         for group in groups
-        if any(0 < epoch.rows > epoch.vacuous for run in group.runs for epoch in coverages(run))
+        if any(0 < epoch.rows > epoch.vacuous for run in group.runs for epoch in coverages(run.metrics))
     ]
     if not told:
         return []
@@ -63,7 +63,7 @@ def pooled(group: Group) -> dict[int, Coverage]:
     counts: defaultdict[int, list[Coverage]] = defaultdict(list)
     for run in group.runs:
         steps = [int(epoch["steps"]) for epoch in run.metrics if "coverage_rows" in epoch]
-        for step, counted in zip(steps, coverages(run), strict=True):
+        for step, counted in zip(steps, coverages(run.metrics), strict=True):
             counts[step].append(counted)
     return {step: total(counts[step]) for step in sorted(counts)}
 

@@ -17,7 +17,6 @@ from safexp.report.groups import Group, by_task, group_runs
 from safexp.report.limits import limited
 from safexp.report.maps import maps
 from safexp.report.summary import (
-    WINDOW,
     GroupSummary,
     between,
     coverage_text,
@@ -29,11 +28,11 @@ from safexp.report.summary import (
     percent,
     reference_for,
     reference_name,
-    summarise,
     summarise_group,
 )
 from safexp.report.times import time_charts
 from safexp.runs.folder import Run
+from safexp.runs.summary import WINDOW
 
 NOT_ALWAYS = ("IQM", "Better", "Max cost", "Max step cost", "Coverage", "near the limit")
 """The columns of the table that need several runs, something to compare with, such a limit, or a quantifier."""
@@ -70,7 +69,7 @@ def render(runs: Sequence[Run], problems: Sequence[str] = (), reference: str | N
         rows=[_run_row(run, name) for run, name in zip(runs, names, strict=True)],
         runs=[_details(run, name) for run, name in zip(runs, names, strict=True)],
         reference=compared,
-        unfinished_violations=sum(summarise(run).unfinished_violations for run in runs),
+        unfinished_violations=sum(run.summary.unfinished_violations for run in runs),
         several=any(len(group.runs) > 1 for group in groups),
         problems=problems,
         window=WINDOW,
@@ -144,7 +143,7 @@ def _group_row(group: Group, summary: GroupSummary) -> Row:
 
 def _run_row(run: Run, name: str) -> Row:
     """A single run in the table of all."""
-    summary = summarise(run)
+    summary = run.summary
     return Row(
         name if run.status == "finished" else f"{name} ({run.status})",
         summary.violations,

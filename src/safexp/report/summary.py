@@ -1,4 +1,4 @@
-"""The numbers of a run, and of a group of runs, that a table shows."""
+"""The numbers of a group of runs, and how a table shows numbers."""
 
 from __future__ import annotations
 
@@ -19,39 +19,7 @@ from safexp.records.statistics import (
 )
 from safexp.report.groups import Group
 from safexp.runs.folder import Run
-
-WINDOW = 100
-"""How many of the last episodes make up the final performance."""
-
-Interval = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A run in numbers.
-
-    `final_return` and `final_stops` are means over the last episodes, None where none ended. `violations` counts
-    episodes, also those that broke the constraint and had not ended (`unfinished_violations` of them); the interval is
-    of the probability that a finished episode breaks it. `max_cost` is the largest of a finished episode,
-    `max_step_cost` that of a single step of one. `coverage` counts how often the quantifier was right before it
-    learned, and `delta` is how often it may be wrong by its own account, None in runs without one.
-    """
-
-    episodes: int
-    final_return: float | None
-    violations: int
-    unfinished_violations: int
-    interval: Interval
-    max_cost: float | None
-    max_step_cost: float | None
-    final_stops: float | None
-    stops: int
-    interventions: int
-    takeovers: int
-    steps: int
-    steps_per_second: float | None
-    coverage: Coverage
-    delta: float | None
+from safexp.runs.summary import Interval, Summary
 
 
 @dataclass(frozen=True)
@@ -86,42 +54,9 @@ class GroupSummary:
     coverage: Coverage
 
 
-def summarise(run: Run) -> Summary:
-    """The numbers of a run."""
-    finished = sum(episode.violated for episode in run.episodes)
-    counted = int(run.metrics[-1]["violations"]) if run.metrics else 0
-    return Summary(
-        episodes=len(run.episodes),
-        final_return=final_return(run),
-        violations=max(counted, finished),
-        unfinished_violations=max(counted - finished, 0),
-        interval=exact_interval(finished, len(run.episodes)),
-        max_cost=max((episode.cost for episode in run.episodes), default=None),
-        max_step_cost=max((episode.max_step_cost for episode in run.episodes), default=None),
-        final_stops=final_stops(run),
-        stops=sum(episode.stopped for episode in run.episodes),
-        interventions=sum(episode.interventions for episode in run.episodes),
-        takeovers=sum(episode.takeovers for episode in run.episodes),
-        steps=int(run.metrics[-1]["steps"]) if run.metrics else 0,
-        steps_per_second=run.timing.get("steps_per_second"),
-        coverage=total(coverages(run)),
-        delta=run.metrics[-1].get("delta") if run.metrics else None,
-    )
-
-
-def final_return(run: Run) -> float | None:
-    """The mean true return of the last episodes: a run's score."""
-    return _mean([episode.true_return for episode in run.episodes[-WINDOW:]])
-
-
-def final_stops(run: Run) -> float | None:
-    """The share of the last episodes that was stopped."""
-    return _mean([episode.stopped for episode in run.episodes[-WINDOW:]])
-
-
 def summarise_group(group: Group, reference: Group | None = None) -> GroupSummary:
     """The numbers of a group, compared with the reference on the same task, if there is one."""
-    each = [summarise(run) for run in group.runs]
+    each = [run.summary for run in group.runs]
     returns = _returns(group)
     others = [] if reference is None else _returns(reference)
     compared, several = bool(returns and others), len(returns) > 1
@@ -143,7 +78,7 @@ def summarise_group(group: Group, reference: Group | None = None) -> GroupSummar
         interval=exact_interval(violations - unfinished, episodes),
         max_cost=max((run.max_cost for run in each if run.max_cost is not None), default=None),
         max_step_cost=max((run.max_step_cost for run in each if run.max_step_cost is not None), default=None),
-        final_stops=_mean([share for run in group.trained if (share := final_stops(run)) is not None]),
+        final_stops=_mean([share for run in group.trained if (share := run.summary.final_stops) is not None]),
         stops=sum(run.stops for run in each),
         interventions=sum(run.interventions for run in each),
         takeovers=sum(run.takeovers for run in each),
@@ -168,15 +103,6 @@ def reference_for(group: Group, groups: Sequence[Group], name: str) -> Group | N
     """The group of this name on the same task, unless it is the group itself."""
     found = next((other for other in groups if (other.task, other.name) == (group.task, name)), None)
     return None if found is group else found
-
-
-def coverages(run: Run) -> list[Coverage]:
-    """What was counted of the quantifier in each epoch; nothing in runs without one."""
-    return [
-        Coverage(*(int(line[f"coverage_{name}"]) for name in Coverage._fields))
-        for line in run.metrics
-        if "coverage_rows" in line
-    ]
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
@@ -226,7 +152,7 @@ def interventions_text(summary: Summary | GroupSummary) -> str:
 
 
 def _returns(group: Group) -> list[float]:
-    return [score for run in group.trained if (score := final_return(run)) is not None]
+    return [score for run in group.trained if (score := run.summary.final_return) is not None]
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from safexp.report.curves import CURVES, spread
 from safexp.report.groups import Group, group_runs
-from safexp.report.summary import labels, reference_for, reference_name, summarise, summarise_group
+from safexp.report.summary import labels, reference_for, reference_name, summarise_group
 from safexp.report.times import PARTS, group_seconds, seconds_in
 from safexp.runs.folder import Run
 
@@ -43,7 +43,7 @@ def run_rows(runs: Sequence[Run], groups: Sequence[Group]) -> list[dict[str, Any
             "learner": run.config.learner,
             "seed": run.config.seed,
             "status": run.status,
-            **_flat(asdict(summarise(run))),
+            **_flat(asdict(run.summary)),
             "seconds": run.timing.get("seconds"),
             **_seconds(seconds_in(run), "seconds"),
         }

@@ -14,8 +14,9 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from safexp.report.summary import WINDOW, interval_text, interventions_text, labels, number, percent, summarise
+from safexp.report.summary import interval_text, interventions_text, labels, number, percent
 from safexp.runs.folder import Run
+from safexp.runs.summary import WINDOW
 
 
 def plain_console() -> Console:
@@ -75,7 +76,7 @@ def print_summary(runs: Sequence[Run], console: Console | None = None) -> None:
     for heading in ("true return", "violations", "episodes", "95 % interval", "stops", "interventions"):
         table.add_column(heading, justify="right")
     for label, run in zip(labels(runs), runs, strict=True):
-        summary = summarise(run)
+        summary = run.summary
         table.add_row(
             Text(label if run.status == "finished" else f"{label} ({run.status})"),
             number(summary.final_return),

@@ -6,12 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sb3_contrib import MaskablePPO
 
 from safexp.core.arrays import Observations
-from safexp.envs.guard import Guard
 from safexp.envs.infos import Info
-from safexp.runs.build import Agent
+from safexp.mase.agent import Agent
 
 
 class Acted(NamedTuple):
@@ -39,9 +37,9 @@ class Actor:
 
     def step(self, observations: Observations) -> Acted:
         """Act in the current states, of which the learner sees these observations (n, ...)."""
-        learner, envs = self._agent.learner, self._agent.envs
-        masked = isinstance(learner, MaskablePPO) and isinstance(envs, Guard)
-        masks = {"action_masks": envs.action_masks()} if masked else {}
-        proposed, self._state = learner.predict(observations, self._state, self._starts, self._deterministic, **masks)
-        following, _, self._starts, infos = envs.step(proposed)
+        agent = self._agent
+        proposed, self._state = agent.learner.predict(
+            observations, self._state, self._starts, self._deterministic, **agent.masks()
+        )
+        following, _, self._starts, infos = agent.envs.step(proposed)
         return Acted(proposed, following, self._starts, infos)

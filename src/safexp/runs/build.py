@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.type_aliases import MaybeCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from safexp.backups.learned_reset import LearnedReset
@@ -22,10 +20,10 @@ from safexp.constraints import Budget, Constraint, Instantaneous, Margin, Schedu
 from safexp.core.arrays import Array
 from safexp.core.costs import CostSource
 from safexp.envs.early_termination import EarlyTermination
-from safexp.envs.guard import Guard
 from safexp.envs.recording import Recorded, Recording
 from safexp.envs.saute import Saute
 from safexp.envs.vector import as_vec_env
+from safexp.mase.agent import Agent
 from safexp.mase.baseline import Baseline
 from safexp.mase.learner import POLICY_OPTIONS, find_learner, is_algorithm
 from safexp.mase.mase import MASE
@@ -49,26 +47,6 @@ from safexp.tasks.knowledge import Knowledge, knowledge_of
 
 LEARNED = MappingProxyType({"sparse-gp": SparseGP, "deep-gp": DeepGP, "features": FeatureRegression})
 """The learned quantifiers that need no knowledge of the task."""
-
-
-class Agent(Protocol):
-    """What a run needs of what it trains."""
-
-    learner: BaseAlgorithm
-    epochs: int
-
-    @property
-    def envs(self) -> Guard | Recording:
-        """The environments, which keep the records."""
-
-    def learn(self, total_timesteps: int, callback: MaybeCallback = None) -> object:
-        """Train for this many further steps."""
-
-    def save(self, path: Path) -> None:
-        """Write what was trained to one file."""
-
-    def restore(self, path: Path) -> None:
-        """Take back what was trained, from the file of an agent made like this one."""
 
 
 def build(config: RunConfig, to_use: bool = False) -> Agent:
@@ -115,13 +93,10 @@ def make_own_agent(
     """The agent that the user's own method makes."""
     takes = "a function of (config, envs, constraint, learner, options) that returns an agent"
     agent = find_callable(config.method, "method", takes)(config, envs, constraint, learner, options)
-    parts = ("learner", "epochs", "envs", "learn", "save", "restore")
-    missing = [part for part in parts if not hasattr(agent, part)]
-    if missing or not isinstance(agent.envs, Guard | Recording):
-        lack = f"without {', '.join(missing)}" if missing else f"on environments of kind {type(agent.envs).__name__}"
+    if not isinstance(agent, Agent):
         raise ValueError(
-            f"method={config.method!r} returned a {type(agent).__name__} {lack}; expected an agent such as MASE(envs, "
-            "...) or Baseline(Recorded(as_vec_env(envs), constraint), learner, learner_options=options, seed=...)."
+            f"method={config.method!r} returned a {type(agent).__name__}; expected an agent such as MASE(envs, ...) or "
+            "Baseline(Recorded(as_vec_env(envs), constraint), learner, learner_options=options, seed=...)."
         )
     return agent
 

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from safexp.core import files
 from safexp.core.arrays import Observations
-from safexp.envs.guard import Guard
 from safexp.envs.infos import Info
 from safexp.envs.recording import Recording
+from safexp.mase.agent import Agent
 from safexp.mase.mase import MASE
 from safexp.records.episodes import Episode
 from safexp.runs import folder as run_folder
 from safexp.runs.actor import Actor
-from safexp.runs.build import Agent, make_envs
+from safexp.runs.build import make_envs
 from safexp.runs.load import load
 
 FRESH = 1_000_000
@@ -35,17 +35,12 @@ class Subject:
 
     task: str
     method: str
-    trained: Agent
+    agent: Agent
 
     @property
-    def envs(self) -> Guard | Recording:
+    def envs(self) -> Recording:
         """Its environments."""
-        return self.trained.envs
-
-    @property
-    def agent(self) -> MASE | None:
-        """The agent, if it has a shield."""
-        return self.trained if isinstance(self.trained, MASE) else None
+        return self.agent.envs
 
 
 def evaluate(folder: Path, episodes: int = 100) -> list[Episode]:
@@ -53,11 +48,11 @@ def evaluate(folder: Path, episodes: int = 100) -> list[Episode]:
 
     Every environment plays one episode, so that short ones do not count more often than long ones.
     """
-    subject = load_subject(folder, episodes)
+    config, agent = load(folder, episodes)
     try:
-        return first_episodes(subject, run_folder.read(folder).config.seed + FRESH)
+        return first_episodes(Subject(config.task, config.method, agent), config.seed + FRESH)
     finally:
-        subject.envs.close()
+        agent.envs.close()
 
 
 def load_subject(
@@ -75,7 +70,9 @@ def load_subject(
         raise ValueError(f"{path} does not say on which task it was trained: give --task, or its run folder.")
     if "shield" not in files.read(path)[0]:
         raise ValueError(f"{path} holds a policy without a constraint, which its run folder has: give that instead.")
-    return Subject(task, "mase", MASE.load(path, make_envs(task, num_envs, task_options or {})))
+    agent = MASE.load(path, make_envs(task, num_envs, task_options or {}))
+    agent.evaluate()
+    return Subject(task, "mase", agent)
 
 
 def first_episodes(subject: Subject, seed: int, watch: Watch | None = None) -> list[Episode]:
@@ -83,7 +80,7 @@ def first_episodes(subject: Subject, seed: int, watch: Watch | None = None) -> l
     envs = subject.envs
     envs.recorder.witness = found = FirstEpisodes(envs.num_envs)
     envs.seed(seed)
-    observations, actor = envs.reset(), Actor(subject.trained, deterministic=True)
+    observations, actor = envs.reset(), Actor(subject.agent, deterministic=True)
     while len(found.episodes) < envs.num_envs:
         acted = actor.step(observations)
         if watch is not None:

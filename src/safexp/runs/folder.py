@@ -19,8 +19,10 @@ import json
 import math
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -29,6 +31,7 @@ from safexp.records.coverage import Coverage
 from safexp.records.episodes import Episode
 from safexp.runs.commit import UNKNOWN, current_commit, joined
 from safexp.runs.config import RunConfig
+from safexp.runs.summary import Summary, summarise
 from safexp.runs.trajectories import Trajectories
 
 CONFIG, METRICS, EPISODES, TIMING = "config.json", "metrics.jsonl", "episodes.csv", "timing.json"
@@ -79,6 +82,22 @@ class Run:
         """How it ended: finished, interrupted, failed, or not at all."""
         return str(self.timing.get("status", "unfinished"))
 
+    @cached_property
+    def summary(self) -> Summary:
+        """The run in numbers."""
+        return summarise(self)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a run folder says of its run without its results."""
+
+    path: Path
+    config: RunConfig
+    versions: Mapping[str, str]
+    command: str
+    status: str
+
 
 def refuse_existing(folder: Path) -> None:
     """Raise where something is there already."""
@@ -110,13 +129,13 @@ def status(folder: Path) -> str:
         raise RunFolderError(f"{path}: {error}; remove this file to go on with the run.") from error
 
 
-def expect(folder: Path, config: RunConfig) -> Run:
-    """The run of a folder, which must be of this settled description, or of one that differs in having fewer steps.
+def expect(folder: Path, config: RunConfig) -> Description:
+    """What a folder says of its run, which must be of this settled description, or differ in having fewer steps alone.
 
     Raises:
         RunFolderError: where it is not.
     """
-    run = read(folder)
+    run = read_description(folder)
     there, here = run.config.to_json(), config.to_json()
     differing = [name for name in here if there[name] != here[name]]
     if differing == ["steps"] and run.config.steps > config.steps:
@@ -200,26 +219,51 @@ def read(folder: Path) -> Run:
     Raises:
         RunFolderError: where this is not a run folder, or something in it cannot be read.
     """
-    if not folder.is_dir():
-        raise RunFolderError(f"{folder} is not a folder." if folder.exists() else f"{folder} does not exist.")
-    if not (folder / CONFIG).is_file():
-        raise RunFolderError(f"{folder} has no {CONFIG}: it is not a run folder, or its run never began.")
-    try:
-        document = _read_json(folder / CONFIG)
+    with _told(folder):
+        config, versions, command = _read_config(folder)
         return Run(
             path=folder,
-            config=RunConfig.from_json(document["config"], out=folder),
-            versions={str(name): str(version) for name, version in dict(document["versions"]).items()},
-            command=str(document["command"]),
+            config=config,
+            versions=versions,
+            command=command,
             episodes=read_episodes(folder / EPISODES),
             metrics=_read_metrics(folder / METRICS),
             timing=_read_timing(folder / TIMING) if (folder / TIMING).exists() else {},
             trajectories=_read_trajectories(folder / TRAJECTORIES),
         )
+
+
+def read_description(folder: Path) -> Description:
+    """What a run folder says of its run without its results.
+
+    Raises:
+        RunFolderError: where this is not a run folder, or that cannot be read.
+    """
+    with _told(folder):
+        return Description(folder, *_read_config(folder), status(folder))
+
+
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """Say why a folder cannot be read as a run."""
+    if not folder.is_dir():
+        raise RunFolderError(f"{folder} is not a folder." if folder.exists() else f"{folder} does not exist.")
+    if not (folder / CONFIG).is_file():
+        raise RunFolderError(f"{folder} has no {CONFIG}: it is not a run folder, or its run never began.")
+    try:
+        yield
+    except RunFolderError:
+        raise
     except KeyError as error:
         raise RunFolderError(f"{folder}/{CONFIG} has no entry {error}: it is not one of safexp's.") from error
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, OSError) as error:
         raise RunFolderError(f"{folder} cannot be read as a run: {error}") from error
+
+
+def _read_config(folder: Path) -> tuple[RunConfig, dict[str, str], str]:
+    document = _read_json(folder / CONFIG)
+    versions = {str(name): str(version) for name, version in dict(document["versions"]).items()}
+    return RunConfig.from_json(document["config"], out=folder), versions, str(document["command"])
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from safexp.core.files import CheckpointError
-from safexp.envs.guard import Guard
+from safexp.mase.agent import Agent
 from safexp.runs import folder as run_folder
-from safexp.runs.build import Agent, build
+from safexp.runs.build import build
 from safexp.runs.config import RunConfig
 
 
@@ -31,7 +31,7 @@ def load(
         raise run_folder.RunFolderError(
             f"{path} is an agent without its run folder, which says what it was trained on: give that folder."
         )
-    run = run_folder.read(folder)
+    run = run_folder.read_description(folder)
     file = folder / run_folder.AGENT
     if not file.exists():
         raise run_folder.RunFolderError(f"{folder} holds no agent: its run is {run.status}.")
@@ -41,8 +41,7 @@ def load(
         run.config, num_envs=num_envs, task=task or run.config.task, task_options={**options, **drawn}
     )
     agent = build(config, to_use=True)
-    if isinstance(agent.envs, Guard):
-        agent.envs.stop.learning = False
+    agent.evaluate()
     try:
         agent.restore(file)
     except CheckpointError as error:

@@ -12,11 +12,10 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array, Observations, take
-from safexp.envs.guard import Guard
 from safexp.envs.vector import BatchedVecEnv
+from safexp.mase.agent import Agent
 from safexp.records.episodes import Episode
 from safexp.runs.actor import Actor
-from safexp.runs.build import Agent
 from safexp.runs.config import RunConfig
 from safexp.runs.evaluate import FRESH
 from safexp.runs.load import load
@@ -91,11 +90,10 @@ class Player:
                     f"task {config.task!r} cannot be filmed: it has no scene() and no render mode rgb_array. {INSTEAD}"
                 )
             config, agent = load(path, 1, render_mode="rgb_array")
-        if isinstance(agent.envs, Guard):
-            agent.envs.shielding = shielding
-        elif not shielding:
+        if not shielding and not agent.shielded:
             agent.envs.close()
             raise ValueError(f"{path}: method {config.method!r} has no shield; leave --no-shield out.")
+        agent.evaluate(shielding)
         return cls(config, agent, filmed)
 
     def play(self, episodes: int, seed: int | None = None, deterministic: bool = True) -> Iterator[Moment]:
@@ -147,20 +145,19 @@ class Player:
         return replace(scene, trail=np.stack(self._trail))
 
     def _choices(self, seen: Observations) -> Choices | None:
-        envs = self.agent.envs
-        space = envs.action_space
-        if not isinstance(envs, Guard):
+        space, shield = self.agent.envs.action_space, self.agent.shield
+        if shield is None:
             return None
-        raw, threshold = take(envs.raw(seen), 0), envs.account.certifiable[0]
+        raw, threshold = take(self.agent.observed(seen), 0), self.agent.envs.account.certifiable[0]
         if isinstance(space, spaces.Discrete):
             some, low, high = np.arange(space.n), np.zeros(1), np.array([space.n - 1.0])
-            return Choices(low, high, envs.shield.certified(raw, some, threshold))
+            return Choices(low, high, shield.certified(raw, some, threshold))
         assert isinstance(space, spaces.Box), "what a shield accepts"
         if space.shape not in ((1,), (2,)):
             return None
         axes = [np.linspace(low, high, CELLS) for low, high in zip(space.low, space.high, strict=True)]
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
-        safe = envs.shield.certified(raw, grid.reshape(-1, *space.shape), threshold)
+        safe = shield.certified(raw, grid.reshape(-1, *space.shape), threshold)
         return Choices(space.low.astype(float), space.high.astype(float), safe.reshape(grid.shape[:-1]))
 
 

@@ -72,8 +72,9 @@ def prepare(folder: Path, config: RunConfig, command: str) -> Checkpoint | None:
     Raises:
         RunFolderError: where the folder holds another run, or one that other versions of safexp or torch began.
     """
-    run: run_folder.Run | None = None
+    run: run_folder.Description | None = None
     if (folder / run_folder.CONFIG).exists():
+        run_folder.read(folder)  # raises where its results are damaged
         run = run_folder.expect(folder, config)
         then = {name: version for name, version in run.versions.items() if name != run_folder.COMMIT}
         now = run_folder.versions()
@@ -103,7 +104,7 @@ def prepare(folder: Path, config: RunConfig, command: str) -> Checkpoint | None:
     return point
 
 
-def check_extension(run: run_folder.Run, learner: BaseAlgorithm) -> None:
+def check_extension(run: run_folder.Description, learner: BaseAlgorithm) -> None:
     """Raise where a run cannot go on to more steps than its description has as if it had had them from the start.
 
     Raises:
@@ -149,8 +150,8 @@ def read(folder: Path) -> Checkpoint:
 class Checkpoints(BaseCallback):
     """Writes a run's state after an epoch, as often as its share of time allows, or first puts an old one back.
 
-    Before the last epoch, which is expected to be as long as the one before, it is always written. This callback comes
-    after whoever writes the epoch's files.
+    Before the last epoch, which is expected to be as long as the one before, it is always written. As a callback it
+    puts the old one back at the moment at which it was taken: when the learner begins to collect.
 
     Args:
         root: everything that has state, built from the run's description.
@@ -165,26 +166,26 @@ class Checkpoints(BaseCallback):
         self.folder = folder
         self.clock = clock
         self.resumed = resumed
-        self._epochs = self._began = 0
+        self._began = 0
         self._due = 0.0
 
     def _on_step(self) -> bool:
         return True
 
     def _on_rollout_start(self) -> None:
-        agent = self.root["agent"]
-        learner = agent.learner
         if self.resumed is not None:
             self.restore(self.resumed)
             self.resumed = None
-        elif agent.epochs > self._epochs:
-            length = learner.num_timesteps - self._began
-            last = learner.num_timesteps + length >= learner._total_timesteps
-            if time.perf_counter() >= self._due or (last and self._due < math.inf):
-                self.save()
-        else:
-            return
-        self._epochs, self._began = agent.epochs, learner.num_timesteps
+            self._began = self.root["agent"].learner.num_timesteps
+
+    def epoch_over(self) -> None:
+        """Save the state after an epoch whose files were written, if it is time to."""
+        learner = self.root["agent"].learner
+        length = learner.num_timesteps - self._began
+        last = learner.num_timesteps + length >= learner._total_timesteps
+        if time.perf_counter() >= self._due or (last and self._due < math.inf):
+            self.save()
+        self._began = learner.num_timesteps
 
     def save(self) -> None:
         """Write the state, or say once that it cannot be written."""

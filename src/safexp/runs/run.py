@@ -13,20 +13,18 @@ from typing import Any
 
 import numpy as np
 import torch as th
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger, TensorBoardOutputFormat
 from torch.utils.tensorboard import SummaryWriter
 
 from safexp.envs.vector import BatchedVecEnv
-from safexp.mase.mase import MASE
+from safexp.mase.agent import Agent
 from safexp.mase.progress import ProgressBar
-from safexp.records.coverage import Coverage, total
 from safexp.records.episodes import Recorder
 from safexp.runs import folder as run_folder
 from safexp.runs import resume as resumption
-from safexp.runs.build import Agent, build
+from safexp.runs.build import build
 from safexp.runs.config import RunConfig
-from safexp.runs.stopwatch import Stopwatch, watch
+from safexp.runs.stopwatch import Phases, Stopwatch
 from safexp.runs.trackers import Start, tracking
 from safexp.runs.trajectories import Follower
 from safexp.tasks.scene import scenes_of
@@ -50,9 +48,9 @@ def run(config: RunConfig, progress_bar: bool = False, resume: bool = False, tra
     folder = config.folder
     if not resume:
         run_folder.refuse_existing(folder)
-    finished = run_folder.status(folder) == "finished"
-    there = run_folder.expect(folder, config) if finished or (folder / run_folder.CONFIG).exists() else None
-    if finished and there and there.config.steps == config.steps:
+    begun = (folder / run_folder.CONFIG).exists() or run_folder.status(folder) == "finished"
+    there = run_folder.expect(folder, config) if begun else None
+    if there and there.status == "finished" and there.config.steps == config.steps:
         return folder
     agent = build(config)
     if there and there.config.steps < config.steps:
@@ -77,8 +75,8 @@ def train(
     recorder = agent.envs.recorder
     recorder.witness = follower = follow(agent)
     clock = Clock(start.seconds if start else 0.0)
+    agent.measure(clock.stopwatch.span)
     writer = EpochWriter(agent, folder, follower)
-    clock.stopwatch.around(writer, "_write", "files")
     root = {"agent": agent, "follower": follower, "written": writer.written, "spent": clock.stopwatch.seconds}
     shown = ProgressBar(config.steps, recorder, title=describe(config)) if progress_bar else nullcontext()
     logger = Logger(None, [Events(folder), *trackers])
@@ -86,9 +84,15 @@ def train(
     try:
         with shown as bar:
             checkpoints = resumption.Checkpoints(root, folder, clock, start)
-            clock.stopwatch.around(checkpoints, "save", "files")
-            callbacks = [writer, checkpoints, *([bar] if bar else []), watch(agent, clock.stopwatch)]
-            agent.learn(config.steps, callbacks)
+
+            def write(last: bool) -> None:
+                with clock.stopwatch.span("files"):
+                    writer.write()
+                    if not last:
+                        checkpoints.epoch_over()
+
+            agent.on_epoch(write)
+            agent.learn(config.steps, [checkpoints, *([bar] if bar else []), Phases(clock.stopwatch)])
         agent.save(folder / run_folder.AGENT)
     except KeyboardInterrupt:
         with suppress(OSError):  # on a full disk it ends, too
@@ -149,57 +153,34 @@ def epoch_metrics(epoch: int, recorder: Recorder, since: int) -> dict[str, Any]:
     }
 
 
-def coverage_metrics(epochs: list[Coverage], delta: float) -> dict[str, Any]:
-    """What a line says of the quantifier: how often it was right before it learned, and how often it may be wrong."""
-    return {**{f"coverage_{name}": count for name, count in total(epochs)._asdict().items()}, "delta": delta}
-
-
 @dataclass
 class Written:
-    """How much of a run is in its files."""
+    """How many episodes of a run are in its files."""
 
-    epochs: int = 0
     episodes: int = 0
-    covered: int = 0
 
 
-class EpochWriter(BaseCallback):
-    """Writes down every epoch when it is over: episodes, then a line of metrics, trajectories, TensorBoard's events."""
+class EpochWriter:
+    """Writes down an epoch that is over: episodes, then a line of metrics, trajectories, TensorBoard's events."""
 
     def __init__(self, agent: Agent, folder: Path, follower: Follower | None) -> None:
-        super().__init__()
         self.agent = agent
         self.folder = folder
         self.follower = follower
         self.written = Written()
 
-    def _on_rollout_start(self) -> None:
-        if self.agent.epochs > self.written.epochs:
-            self._write()
-
-    def _on_training_end(self) -> None:
-        self._write()
-
-    def _on_step(self) -> bool:
-        return True
-
-    def _write(self) -> None:
-        recorder, written = self.agent.envs.recorder, self.written
-        line = epoch_metrics(self.agent.epochs, recorder, written.episodes)
-        if isinstance(self.agent, MASE):
-            line |= coverage_metrics(self.agent.coverage[written.covered :], self.agent.quantifier.delta)
-            line |= self.agent.guard.stop.metrics()
-            line |= self.agent.shield.vouched.metrics() if self.agent.shield.vouched else {}
-            written.covered = len(self.agent.coverage)
+    def write(self) -> None:
+        """Write what came since the last time."""
+        recorder, written, logger = self.agent.envs.recorder, self.written, self.agent.learner.logger
+        line = epoch_metrics(self.agent.epochs, recorder, written.episodes) | self.agent.metrics()
         run_folder.append_episodes(self.folder, recorder.episodes[written.episodes :])
         run_folder.append_metrics(self.folder, line)
         if self.follower and self.follower.trajectories.early:
             run_folder.write_trajectories(self.folder, self.follower.trajectories)
         for name, value in line.items():
             if value is not None and name not in ("epoch", "steps"):
-                self.logger.record(f"epoch/{name}", value)
-        self.logger.dump(self.num_timesteps)
-        written.epochs = self.agent.epochs
+                logger.record(f"epoch/{name}", value)
+        logger.dump(self.agent.learner.num_timesteps)
         written.episodes = len(recorder.episodes)
 
 

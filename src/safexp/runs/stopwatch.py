@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import wraps
-from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
-
-from safexp.mase.mase import MASE
-from safexp.runs.build import Agent
 
 
 class Stopwatch:
     """Adds up the time spent in named spans; of nested ones, each has only what those inside it have not.
 
-    `seconds` are the totals by name, of the spans that have ended or were halted.
+    `physics` are the task's steps, `records` the wrappers around it, `shield` is without the `quantifier`, which has
+    predictions and learning, `update` is the learner's and what follows it; `Phases` tells `policy`. `seconds` are the
+    totals by name, of the spans that have ended or were halted.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -35,19 +32,9 @@ class Stopwatch:
         self._book()
         del self._open[-1:]
 
-    def around(self, owner: Any, method: str, name: str) -> None:
-        """Time every call of a method of this one object."""
-        timed = getattr(owner, method)
-
-        @wraps(timed)
-        def call(*arguments: Any, **named: Any) -> Any:
-            self.begin(name)
-            try:
-                return timed(*arguments, **named)
-            finally:
-                self.end()
-
-        setattr(owner, method, call)
+    def span(self, name: str) -> Span:
+        """The context in which time is spent in this span."""
+        return Span(self, name)
 
     def _book(self) -> None:
         now = self._clock()
@@ -57,32 +44,22 @@ class Stopwatch:
         self._since = now
 
 
-def watch(agent: Agent, stopwatch: Stopwatch) -> Phases:
-    """Time all parts of a run; hand what this returns to the learner as the last of its callbacks.
+class Span:
+    """Begins a span of a stopwatch, and ends it whatever happens inside."""
 
-    `physics` are the task's steps, `records` the wrappers around it, `shield` is without the `quantifier`, which has
-    predictions and learning; `Phases` tells `policy` and `update`.
-    """
-    spans: list[tuple[Any, tuple[str, ...], str]] = [
-        (agent.envs, ("step_async", "step_wait"), "records"),
-        (agent.envs.venv, ("step_async", "step_wait", "reset_some"), "physics"),
-    ]
-    if isinstance(agent, MASE):
-        spans += [
-            (agent.shield, ("filter_batch", "glance", "outlook"), "shield"),
-            (agent.quantifier, ("predict", "update"), "quantifier"),
-        ]
-    for owner, methods, name in spans:
-        for method in methods:
-            stopwatch.around(owner, method, name)
-    return Phases(stopwatch)
+    def __init__(self, stopwatch: Stopwatch, name: str) -> None:
+        self._stopwatch = stopwatch
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._stopwatch.begin(self._name)
+
+    def __exit__(self, *_: object) -> None:
+        self._stopwatch.end()
 
 
 class Phases(BaseCallback):
-    """Times what a learner does: `policy` is all of a rollout but its steps, `update` all between two rollouts.
-
-    As the last of the callbacks it lets the end of an epoch belong to the update, and not to the next rollout.
-    """
+    """Times what a learner does: `policy` is all of a rollout but its steps, `update` all between two rollouts."""
 
     def __init__(self, stopwatch: Stopwatch) -> None:
         super().__init__()

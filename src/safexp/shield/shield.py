@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from safexp.core import files
 from safexp.core.arrays import Array, Flags, Observations, as_batch, batch_size, take
 from safexp.core.encoding import check_action_space, encode_actions, encode_observations
+from safexp.core.spans import Spans, untimed
 from safexp.quantifiers.base import Quantifier
 from safexp.shield.bounds import as_levels, ask, check_levels
 from safexp.shield.candidates import Glance, Outlook, SafeAction, candidate_actions, unasked, with_extra
@@ -92,6 +93,7 @@ class Shield:
         self.vouched = None if safe_action is None else Vouched(self.action_space, safe_action, verify_safe_action)
         self.failures = 0
         self.last_failure = ""
+        self.span: Spans = untimed
         self._fixed = candidate_actions(self.action_space, num_candidates)
 
     def fit(self, log: Log | str | Path) -> None:
@@ -364,7 +366,8 @@ class Shield:
         return bounds, widths
 
     def _ask(self, states: Array, candidates: Array) -> tuple[Array, Array]:
-        bounds, widths, problem = ask(self.quantifier, states, candidates, self.levels)
+        with self.span("quantifier"):
+            bounds, widths, problem = ask(self.quantifier, states, candidates, self.levels)
         if problem:
             self._failed(problem)
         return bounds, widths

@@ -13,7 +13,7 @@ import tyro
 
 from safexp.records.coverage import total
 from safexp.records.statistics import exact_interval
-from safexp.report.summary import coverage_text, summarise
+from safexp.report.summary import coverage_text
 from safexp.report.terminal import print_rows
 from safexp.report.watch import watched_sweep
 from safexp.runs.config import RunConfig
@@ -113,7 +113,7 @@ def controller(case: str, seed: int) -> Logged:
 
 def row_of(case: str, learner: str, runs: Sequence[Run], controller_return: float) -> dict[str, object]:
     """A case's runs as a row of the table."""
-    summaries = [summarise(found) for found in runs]
+    summaries = [found.summary for found in runs]
     violations, episodes = (sum(getattr(s, name) for s in summaries) for name in ("violations", "episodes"))
     returns = [s.final_return for s in summaries if s.final_return is not None]
     counts = total([s.coverage for s in summaries])

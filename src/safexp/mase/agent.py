@@ -1,0 +1,207 @@
+"""The contract of agents: what is trained, recorded, evaluated and saved is one of these, with a shield or without."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, Self
+
+from numpy.typing import ArrayLike, NDArray
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.type_aliases import MaybeCallback
+
+from safexp.core.arrays import Array, Observations
+from safexp.core.spans import Spans, untimed
+from safexp.envs.recording import Recording
+from safexp.mase.copies import copied_agent
+from safexp.mase.progress import ProgressBar
+from safexp.quantifiers.base import Quantifier
+from safexp.records.episodes import Episode
+from safexp.records.input_shift import Inputs
+from safexp.shield.decisions import Decision
+from safexp.shield.shield import Shield
+
+Watcher = Callable[[bool], None]
+"""Is told that an epoch is over, and whether it was the last."""
+
+
+class Agent(ABC):
+    """A learner on environments that keep the records.
+
+    An epoch is one rollout of an on-policy learner, or `epoch_steps` steps of an off-policy one. When it is over the
+    agent learns from it (`update`) and then tells its watchers (`on_epoch`), in the order in which they came.
+
+    `envs` are the environments and `learner` learns on them; an agent with a shield has a `shield`, and `inputs`, a
+    sample of the states and actions that its quantifier saw.
+
+    Args:
+        envs: the environments.
+        epoch_steps: how many steps of an off-policy learner make an epoch.
+    """
+
+    learner: BaseAlgorithm
+    shield: Shield | None = None
+    inputs: Inputs | None = None
+
+    def __init__(self, envs: Recording, epoch_steps: int) -> None:
+        if epoch_steps < 1:
+            raise ValueError(f"epoch_steps={epoch_steps} must be at least 1.")
+        self.envs = envs
+        self.epoch_steps = epoch_steps
+        self.epochs = 0
+        self._epoch_began = 0
+        self._watchers: list[Watcher] = []
+        self._span: Spans = untimed
+
+    @property
+    def quantifier(self) -> Quantifier | None:
+        """What predicts the costs, if there is a shield."""
+        return None if self.shield is None else self.shield.quantifier
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """Every episode that ended during training."""
+        return self.envs.recorder.episodes
+
+    @property
+    def violations(self) -> int:
+        """How many training episodes broke the constraint, finished or still running."""
+        return self.envs.recorder.violations
+
+    # Learning
+
+    def learn(self, total_timesteps: int, callback: MaybeCallback = None, progress_bar: bool = False) -> Self:
+        """Train for (at least) this many further environment steps."""
+        if not total_timesteps >= 1:
+            raise ValueError(f"total_timesteps={total_timesteps} must be at least 1.")
+        if self.envs.mid_step:
+            self.learner._last_obs = None  # an exception broke a step: start new episodes
+        self.prepare()
+        callbacks: list[BaseCallback] = [_EndOfEpoch(self)]
+        if callback is not None:
+            callbacks.append(self.learner._init_callback(callback))
+        with ProgressBar(total_timesteps, self.envs.recorder) if progress_bar else nullcontext() as bar:
+            if bar is not None:
+                callbacks.append(bar)
+            self.learner.learn(total_timesteps, CallbackList(callbacks), reset_num_timesteps=False)
+        return self
+
+    def on_epoch(self, watcher: Watcher) -> None:
+        """Have a function called whenever an epoch is over and was learned from."""
+        self._watchers.append(watcher)
+
+    def begin_epoch(self) -> None:
+        """The next steps belong to a new epoch."""
+        self._epoch_began = self.learner.num_timesteps
+
+    def rollout_begins(self) -> None:
+        """The learner has been optimised and begins to collect: end the epoch, if it was long enough."""
+        steps = self.learner.num_timesteps - self._epoch_began
+        if steps >= (1 if isinstance(self.learner, OnPolicyAlgorithm) else self.epoch_steps):
+            self.end_epoch(last=False)
+
+    def end_epoch(self, last: bool) -> None:
+        """Learn from an epoch, and tell the watchers."""
+        with self._span("update"):
+            self.epochs += 1
+            self.update()
+            self.begin_epoch()
+            for watcher in self._watchers:
+                watcher(last)
+
+    def prepare(self) -> None:  # noqa: B027
+        """Get ready for further steps; most are."""
+
+    def update(self) -> None:  # noqa: B027
+        """Learn from an epoch what the learner itself does not; most have nothing more to learn."""
+
+    def metrics(self) -> dict[str, Any]:
+        """What the last epoch tells beyond its episodes, by name."""
+        return {}
+
+    def measure(self, span: Spans) -> None:
+        """Say what is being done, from now on, in spans of these."""
+        self._span = self.envs.span = span
+        if self.shield is not None:
+            self.shield.span = span
+
+    # Acting
+
+    @property
+    def shielded(self) -> bool:
+        """Whether what the learner proposes is checked before it is executed."""
+        return False
+
+    def evaluate(self, shielded: bool = True) -> None:  # noqa: B027
+        """Put the agent to use: nothing learns from what it does, and without `shielded` every proposal is executed."""
+
+    def observed(self, observations: Observations) -> Observations:
+        """Observations (n, ...) of the environments as `predict` and `propose` take them, one at a time."""
+        return observations
+
+    def masks(self) -> dict[str, Any]:
+        """What the policy must be told of the current states beside the observations."""
+        return {}
+
+    @abstractmethod
+    def propose(
+        self,
+        observation: Observations,
+        threshold: float | Array | None = None,
+        deterministic: bool = True,
+        *,
+        state: Any = None,
+        episode_start: ArrayLike = False,
+    ) -> tuple[NDArray[Any], Any]:
+        """What the policy alone would do, and what it remembers if it is recurrent."""
+
+    @abstractmethod
+    def predict(
+        self,
+        observation: Observations,
+        threshold: float | Array | None = None,
+        deterministic: bool = True,
+        *,
+        state: Any = None,
+        episode_start: ArrayLike = False,
+    ) -> Decision:
+        """What the agent does in a state in which the next cost may be at most `threshold`."""
+
+    # Files
+
+    @abstractmethod
+    def save(self, path: str | Path) -> None:
+        """Write what was trained to one file, for use."""
+
+    @abstractmethod
+    def restore(self, path: str | Path) -> None:
+        """Take back what was trained, from the file of an agent made like this one."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        memo[id(self._watchers)] = []  # who watches one does not watch the other
+        memo[id(self._span)] = untimed
+        return copied_agent(self, self.learner, self.envs, memo)
+
+
+class _EndOfEpoch(BaseCallback):
+    """Tells an agent when its learner begins a rollout, which is after it has been optimised, or stops."""
+
+    def __init__(self, agent: Agent) -> None:
+        super().__init__()
+        self._agent = agent
+
+    def _on_training_start(self) -> None:
+        self._agent.begin_epoch()
+
+    def _on_rollout_start(self) -> None:
+        self._agent.rollout_begins()
+
+    def _on_training_end(self) -> None:
+        self._agent.end_epoch(last=True)
+
+    def _on_step(self) -> bool:
+        return True

@@ -1,0 +1,115 @@
+"""MASE agents in files, for use or to go on learning: policy, quantifier, constraint and a sample of the inputs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.vec_env import VecEnv
+
+from safexp.backups.penalty import Penalty
+from safexp.backups.stops import Reset, Stop
+from safexp.constraints import Constraint
+from safexp.constraints.files import build_constraint, describe_constraint
+from safexp.core import files
+from safexp.core.no_environments import NoEnvironments
+from safexp.mase.learner import build_policy, check_policy, describe_policy, find_learner, load_weights, name_of
+from safexp.quantifiers import Quantifier
+from safexp.shield.candidates import SafeAction
+from safexp.shield.shield import Shield
+
+if TYPE_CHECKING:
+    from safexp.mase.mase import MASE
+
+Kind = TypeVar("Kind", bound="MASE")
+
+WEIGHTS = "policy."
+"""What the names of the policy's arrays begin with in a file."""
+STOP = "stop."
+"""What the names of a stop's arrays begin with in a file."""
+
+
+def save_agent(agent: MASE, path: Path) -> None:
+    """Write an agent to one file."""
+    shield, learned = agent.shield.describe()
+    weights = {f"{WEIGHTS}{name}": part.cpu().numpy() for name, part in agent.learner.policy.state_dict().items()}
+    document = {
+        "versions": files.versions(),
+        "shield": shield,
+        "constraint": describe_constraint(agent.constraint),
+        "penalty": agent.guard.penalty and asdict(agent.guard.penalty),
+        "show_threshold": agent.guard.show_threshold,
+        "braking": agent.guard.stop.braking,
+        "learner": name_of(type(agent.learner)),
+        "policy": describe_policy(agent.learner_options),
+    }
+    stop = {f"{STOP}{name}": part for name, part in agent.guard.stop.state().items()}
+    files.write(path, document, {**learned, **weights, **stop, **agent.inputs.state()})
+
+
+def load_agent(
+    kind: type[Kind],
+    path: Path,
+    venv: VecEnv | None,
+    *,
+    constraint: Constraint | None,
+    quantifier: Quantifier | None,
+    learner: type[BaseAlgorithm] | None,
+    learner_options: dict[str, Any] | None,
+    safe_action: SafeAction | None,
+    seed: int | None,
+    stop: Stop | None,
+) -> Kind:
+    """The agent of a file, on these environments or on none."""
+    document, arrays = files.read(path)
+    files.expect(document, "shield", path)
+    files.expect(document, "policy", path)
+    with files.understood(path):
+        shield = Shield.build(document["shield"], arrays, quantifier=quantifier, safe_action=safe_action)
+        braking = float(document.get("braking", 0.0))
+        agent = kind(
+            venv or NoEnvironments(shield.observation_space, shield.action_space),
+            constraint or build_constraint(document["constraint"]),
+            shield.quantifier,
+            learner or find_learner(document["learner"]),
+            learner_options=build_policy(check_policy(document["policy"], arrays), learner_options or {}),
+            penalty=document["penalty"] and Penalty(**document["penalty"]),
+            safe_action=None if shield.vouched is None else shield.vouched.action,
+            seed=seed,
+            stop=stop or Reset(braking),
+            levels=document["shield"]["levels"],
+            show_threshold=document["show_threshold"],
+        )
+        agent.shield.vouched = shield.vouched  # with its outcomes
+    if agent.guard.stop.braking < braking:
+        raise files.CheckpointError(
+            f"{path} was trained with braking={braking:g}, and stop={stop!r} has "
+            f"{agent.guard.stop.braking:g}: give it as much."
+        )
+    for name in ("observation_space", "action_space"):
+        saved, given = getattr(shield, name), getattr(agent.shield, name)
+        if saved != given:
+            kinds = [f"{type(space).__name__} of shape {space.shape}" for space in (saved, given)]
+            differ = f"{kinds[0]}, the environment has {kinds[1]}" if kinds[0] != kinds[1] else f"{saved}, not {given}"
+            raise files.CheckpointError(f"{path} was saved for the {name} {differ}.")
+    with files.understood(path):
+        _take_learned(agent, arrays)
+    return agent
+
+
+def restore_agent(agent: MASE, path: Path) -> None:
+    """Take policy and quantifier from the file that an agent made like this one wrote."""
+    document, arrays = files.read(path)
+    files.expect(document, "shield", path)
+    with files.understood(path):
+        agent.shield.restore(arrays)
+        _take_learned(agent, arrays)
+
+
+def _take_learned(agent: MASE, arrays: files.Arrays) -> None:
+    weights = {name[len(WEIGHTS) :]: part for name, part in arrays.items() if name.startswith(WEIGHTS)}
+    load_weights(agent.learner, weights)
+    agent.inputs.restore(arrays)
+    agent.guard.stop.restore({name[len(STOP) :]: part for name, part in arrays.items() if name.startswith(STOP)})

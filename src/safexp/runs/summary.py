@@ -1,0 +1,84 @@
+"""The numbers of a run, told once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from safexp.records.coverage import Coverage, total
+from safexp.records.statistics import exact_interval
+
+if TYPE_CHECKING:
+    from safexp.runs.folder import Run
+
+WINDOW = 100
+"""How many of the last episodes make up the final performance."""
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run in numbers.
+
+    `final_return` and `final_stops` are means over the last episodes, None where none ended. `violations` counts
+    episodes, also those that broke the constraint and had not ended (`unfinished_violations` of them); the interval is
+    of the probability that a finished episode breaks it. `max_cost` is the largest of a finished episode,
+    `max_step_cost` that of a single step of one. `coverage` counts how often the quantifier was right before it
+    learned, and `delta` is how often it may be wrong by its own account, None in runs without one.
+    """
+
+    episodes: int
+    final_return: float | None
+    violations: int
+    unfinished_violations: int
+    interval: Interval
+    max_cost: float | None
+    max_step_cost: float | None
+    final_stops: float | None
+    stops: int
+    interventions: int
+    takeovers: int
+    steps: int
+    steps_per_second: float | None
+    coverage: Coverage
+    delta: float | None
+
+
+def summarise(run: Run) -> Summary:
+    """The numbers of a run."""
+    finished = sum(episode.violated for episode in run.episodes)
+    counted = int(run.metrics[-1]["violations"]) if run.metrics else 0
+    return Summary(
+        episodes=len(run.episodes),
+        final_return=_mean([episode.true_return for episode in run.episodes[-WINDOW:]]),
+        violations=max(counted, finished),
+        unfinished_violations=max(counted - finished, 0),
+        interval=exact_interval(finished, len(run.episodes)),
+        max_cost=max((episode.cost for episode in run.episodes), default=None),
+        max_step_cost=max((episode.max_step_cost for episode in run.episodes), default=None),
+        final_stops=_mean([episode.stopped for episode in run.episodes[-WINDOW:]]),
+        stops=sum(episode.stopped for episode in run.episodes),
+        interventions=sum(episode.interventions for episode in run.episodes),
+        takeovers=sum(episode.takeovers for episode in run.episodes),
+        steps=int(run.metrics[-1]["steps"]) if run.metrics else 0,
+        steps_per_second=run.timing.get("steps_per_second"),
+        coverage=total(coverages(run.metrics)),
+        delta=run.metrics[-1].get("delta") if run.metrics else None,
+    )
+
+
+def coverages(metrics: Sequence[Mapping[str, Any]]) -> list[Coverage]:
+    """What was counted of the quantifier in each epoch; nothing in runs without one."""
+    return [
+        Coverage(*(int(line[f"coverage_{name}"]) for name in Coverage._fields))
+        for line in metrics
+        if "coverage_rows" in line
+    ]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
