@@ -71,6 +71,52 @@ def stepping(table: Table, num_envs: int = 32, steps: int = 200) -> None:
         table.add_row(name, f"{1e6 * seconds / steps / num_envs:.1f} µs a step", f"{seconds / base:.2f} × the first")
 
 
+class Timed:
+    """Adds up what a quantifier's predictions take, in processor time of this thread."""
+
+    def __init__(self, quantifier: safexp.Quantifier) -> None:
+        self.spent = 0.0
+        self._predict = quantifier.predict
+        quantifier.predict = self
+
+    def __call__(self, states, actions):
+        start = time.thread_time()
+        answer = self._predict(states, actions)
+        self.spent += time.thread_time() - start
+        return answer
+
+
+def overhead(table: Table, num_envs: int = 64, steps: int = 100) -> None:
+    """What is left of a guarded step without the task's own and the quantifier's predictions, in processor time."""
+    actions = np.random.default_rng(0).uniform(-1, 1, (steps, num_envs, 2)).astype(np.float32)
+    log = planar_robot.cautious_log(30, np.random.default_rng(0))
+
+    def python_time(envs, timed=None):
+        def once():
+            before = timed.spent if timed else 0.0
+            start = time.thread_time()
+            for row in actions:
+                envs.step(row)
+            return time.thread_time() - start - (timed.spent - before if timed else 0.0)
+
+        return 1e6 * min(once() for _ in range(REPEATS)) / steps
+
+    alone = gym.make_vec("safexp/PlanarRobot-v0", num_envs=num_envs)
+    alone.reset(seed=0)
+    base = python_time(alone)
+    for name, constraint, quantifier in (
+        ("Budget, Unknown", safexp.Budget(3.0), safexp.Unknown()),
+        ("Instantaneous, SparseGP", safexp.Instantaneous(0.3), safexp.SparseGP(seed=0)),
+    ):
+        venv = as_vec_env(gym.make_vec("safexp/PlanarRobot-v0", num_envs=num_envs))
+        guard = Guard(venv, constraint, safexp.Shield(quantifier, venv.observation_space, venv.action_space), Penalty())
+        guard.shield.fit(log)
+        guard.seed(0)
+        guard.reset()
+        spent = python_time(guard, Timed(quantifier)) - base
+        table.add_row(f"overhead of a guarded step of {num_envs}, {name}", f"{spent:.0f} µs", f"{base:.0f} µs alone")
+
+
 class Everything(safexp.Shield):
     """The shield that asks about all candidates of every next state."""
 
@@ -164,6 +210,7 @@ def main() -> None:
     torch.set_num_threads(1)
     table = Table("what", "measured", "ratio", title="the cost of safety (ratios within this run)")
     stepping(table)
+    overhead(table)
     staging(table)
     filtering(table)
     training(table)

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from safexp.envs.saute import Saute
     from safexp.envs.vector import as_vec_env
     from safexp.learners import CPO, TRPO, TRPOLagrangian
+    from safexp.mase.agent import Agent
     from safexp.mase.baseline import Baseline
     from safexp.mase.mase import MASE
     from safexp.mase.onnx import export_onnx
@@ -81,6 +82,7 @@ __all__ = [
     "LOGISTIC",
     "MASE",
     "TRPO",
+    "Agent",
     "AllOf",
     "Answer",
     "Baseline",
@@ -160,6 +162,7 @@ _LATER = MappingProxyType(
             "safexp.learners:CPO",
             "safexp.learners:TRPO",
             "safexp.learners:TRPOLagrangian",
+            "safexp.mase.agent:Agent",
             "safexp.mase.baseline:Baseline",
             "safexp.mase.mase:MASE",
             "safexp.mase.onnx:export_onnx",

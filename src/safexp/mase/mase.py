@@ -2,13 +2,13 @@
 
     1  for episode t = 1, 2, …
     2    for time h = 1, 2, …
-    3      take a safe action a = π(s) within A⁺ ........................ Guard.step_async
-    4      receive reward, cost and next state .......................... Guard.step_wait
-    5      update the threshold b ....................................... Constraint.update
+    3      take a safe action a = π(s) within A⁺ ........................ Guard.choose
+    4      receive reward, cost and next state .......................... receive
+    5      update the threshold b ....................................... Account.charge
     6      if the next state has no safe action: ......................... Shield.glance
     7        the reward becomes −c / min width .......................... Penalty
     8        append the transition ...................................... the learner's buffer
-    9        stop the episode ........................................... Guard._restart
+    9        stop the episode ........................................... Guard.restart
     10     else:
     11       append the transition ...................................... the learner's buffer
     14   optimise π by an unconstrained RL algorithm .................... learner.train
