@@ -247,3 +247,24 @@ def test_a_stop_that_never_drives_is_told_that_it_does_not():
         guard.step(np.zeros((2, 1), dtype=np.float32))
     assert not any(step.driving.any() or step.driving_on.any() for step in stop.steps)
     np.testing.assert_array_equal([step.ended for step in stop.steps], [[False, False], [True, False], [False, True]])
+
+
+def test_after_states_that_could_not_be_looked_at_only_a_reset_goes_on():
+    guard = guard_of([lambda: Starts([0.0, np.nan])])
+    guard.reset()
+    with pytest.raises(ValueError, match="holds a NaN"):
+        guard.reset()
+    with pytest.raises(RuntimeError, match=r"call reset\(\) first"):
+        guard.step(np.array([[0.1]], dtype=np.float32))
+    assert guard.venv.envs[0].executed == []
+    guard.reset()
+    guard.step(np.array([[0.25]], dtype=np.float32))
+    assert guard.venv.envs[0].executed == [0.25]
+
+
+def test_what_a_learner_does_to_its_observations_does_not_reach_the_shield():
+    guard = guard_of([Line], quantifier=bad_beyond_five())
+    guard.reset()[:] = 9.0
+    observations, *_ = guard.step(np.array([[0.25]], dtype=np.float32))
+    np.testing.assert_array_equal(observations, [[0.25]])
+    assert guard.recorder.stops == 0

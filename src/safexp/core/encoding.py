@@ -30,7 +30,7 @@ def encode_observations(space: spaces.Space[Any], observations: Observations) ->
             f"observation space {space} is not supported; use Box, Discrete, MultiBinary, MultiDiscrete or a Dict "
             "of them (gymnasium.wrappers.FlattenObservation turns others into a Box)."
         )
-    batch = np.asarray(observations, dtype=np.float64)
+    batch = np.array(observations, dtype=np.float64)  # a copy: nobody else writes to what was certified
     if batch.shape[1:] != space.shape:
         raise ValueError(f"observations have shape {batch.shape}, expected (n, {', '.join(map(str, space.shape))}).")
     states = batch.reshape(len(batch), -1)

@@ -237,7 +237,7 @@ class Guard(Recording):
         self.shielding = shielded
         self.stop.freeze()
         if self._raw is not None:
-            self.arrived(self._everywhere, self._nowhere)
+            self._arrive(self._raw, self._everywhere, self._nowhere)
 
     # Between epochs
 

@@ -80,7 +80,7 @@ class Recording(VecEnvWrapper, ABC):
         self.remaining = self.account.thresholds
         """What the last step left of the thresholds, also where it ended its episode."""
         self.mid_step = False
-        """Whether a step was begun that has not come to its end."""
+        """Whether a step was begun, or states arrived at, that something broke off: nothing can go on from there."""
         self.span: Spans = untimed
         self._raw: Observations = None
         self._chosen: Chosen
@@ -170,9 +170,11 @@ class Recording(VecEnvWrapper, ABC):
         return self.observations, rewards.astype(np.float32), ended, infos  # type: ignore[return-value]
 
     def _arrive(self, observations: Observations, rows: Flags, fresh: Flags) -> None:
+        within, self.mid_step = self.mid_step, True
         self._raw = observations
         self.account.open(fresh, observations)
         self.arrived(rows, fresh)
+        self.mid_step = within
 
     def _reset_some(self, rows: Flags) -> None:
         with self.span("physics"):
