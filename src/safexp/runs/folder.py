@@ -262,8 +262,9 @@ def _told(folder: Path) -> Iterator[None]:
 
 def _read_config(folder: Path) -> tuple[RunConfig, dict[str, str], str]:
     document = _read_json(folder / CONFIG)
+    config = RunConfig.from_json(document["config"], out=folder)
     versions = {str(name): str(version) for name, version in dict(document["versions"]).items()}
-    return RunConfig.from_json(document["config"], out=folder), versions, str(document["command"])
+    return config, versions, str(document["command"])
 
 
 def _read_json(path: Path) -> dict[str, Any]:
