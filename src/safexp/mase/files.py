@@ -18,6 +18,7 @@ from safexp.core.no_environments import NoEnvironments
 from safexp.mase.learner import build_policy, check_policy, describe_policy, find_learner, load_weights, name_of
 from safexp.quantifiers import Quantifier
 from safexp.shield.candidates import SafeAction
+from safexp.shield.files import build_shield
 from safexp.shield.shield import Shield
 
 if TYPE_CHECKING:
@@ -67,9 +68,7 @@ def load_agent(
     files.expect(document, "shield", path)
     files.expect(document, "policy", path)
     with files.understood(path):
-        shield = Shield.build(
-            document["shield"], arrays, constraint=constraint, quantifier=quantifier, safe_action=safe_action
-        )
+        shield = build_shield(Shield, document["shield"], arrays, constraint, quantifier, safe_action)
         braking = float(document.get("braking", 0.0))
         agent = kind(
             venv or NoEnvironments(shield.observation_space, shield.action_space),

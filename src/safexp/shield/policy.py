@@ -33,6 +33,7 @@ from safexp.core.arrays import Array, as_batch
 from safexp.core.encoding import encode_actions, encode_observations, fits
 from safexp.quantifiers.base import Quantifier
 from safexp.shield.candidates import SafeAction
+from safexp.shield.files import build_shield
 from safexp.shield.shield import Shield
 
 log = logging.getLogger("safexp")
@@ -148,7 +149,7 @@ class ShieldedPolicy:
         if constraint is None and "constraint" not in document:
             raise files.CheckpointError(f"{path} holds a shield alone: load it with constraint=<a constraint>.")
         with files.understood(path):
-            shield = Shield.build(document["shield"], arrays, quantifier=quantifier, safe_action=safe_action)
+            shield = build_shield(Shield, document["shield"], arrays, constraint, quantifier, safe_action)
             constraint = constraint or build_constraint(document["constraint"])
             braking = float(document.get("braking", 0.0))
         if show_threshold is None:

@@ -145,22 +145,7 @@ class Shield:
         document, arrays = files.read(Path(path))
         files.expect(document, "shield", path)
         with files.understood(path):
-            return cls.build(
-                document["shield"], arrays, constraint=constraint, quantifier=quantifier, safe_action=safe_action
-            )
-
-    @classmethod
-    def build(
-        cls,
-        document: files.Document,
-        arrays: files.Arrays,
-        *,
-        constraint: Constraint | None = None,
-        quantifier: Quantifier | None = None,
-        safe_action: SafeAction | None = None,
-    ) -> Self:
-        """The shield that `describe` described."""
-        return build_shield(cls, document, arrays, constraint, quantifier, safe_action)
+            return build_shield(cls, document["shield"], arrays, constraint, quantifier, safe_action)
 
     def restore(self, arrays: files.Arrays) -> None:
         """Take back what a described shield had learned: its quantifier, and what became of the safe action."""
