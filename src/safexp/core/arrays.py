@@ -13,6 +13,16 @@ Observations = Any
 """A batch of observations: an array (n, ...), or a dict of such arrays."""
 
 
+def every(flags: Flags) -> bool:
+    """Whether all of these hold: `flags.all()`, at a third of its price for few of them."""
+    return bool(np.count_nonzero(flags) == flags.size)
+
+
+def some(flags: Flags) -> bool:
+    """Whether any of these holds: `flags.any()`, at a third of its price for few of them."""
+    return bool(np.count_nonzero(flags))
+
+
 def batch_size(observations: Observations) -> int:
     """How many observations a batch, which may be a dict of arrays, holds."""
     first = next(iter(observations.values())) if isinstance(observations, dict) else observations

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from safexp.core.arrays import Array, Observations
+from safexp.core.arrays import Array, Observations, every
 
 
 def encode_observations(space: spaces.Space[Any], observations: Observations) -> Array:
@@ -35,7 +35,7 @@ def encode_observations(space: spaces.Space[Any], observations: Observations) ->
         raise ValueError(f"observations have shape {batch.shape}, expected (n, {', '.join(map(str, space.shape))}).")
     states = batch.reshape(len(batch), -1)
     finite = np.isfinite(states)
-    if not finite.all():
+    if not every(finite):
         index = int(np.flatnonzero(~finite.all(axis=1))[0])
         raise ValueError(
             f"observation {index} of the batch holds a NaN or an infinity: {states[index]}; "

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from safexp.core.arrays import Array
+from safexp.core.arrays import Array, every
 from safexp.quantifiers.base import Quantifier
 
 Levels = tuple[Array | None, ...]
@@ -36,7 +36,7 @@ def ask(
     except Exception as error:  # whatever went wrong, nothing was certified
         return np.full(shape, np.inf), np.full(shape, np.inf), f"{type(error).__name__}: {error}"
     usable = np.isfinite(mean) & (width >= 0)
-    if usable.all():
+    if every(usable):
         return _rounded(mean + width, levels), width, ""
     problem = f"{int((~usable).sum())} of {usable.size} predictions are NaN or have a negative width"
     bounds = _rounded(np.where(usable, mean, 0.0) + np.where(usable, width, np.inf), levels)

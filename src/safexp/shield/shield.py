@@ -22,7 +22,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from safexp.core import files
-from safexp.core.arrays import Array, Flags, Observations, as_batch, batch_size, take
+from safexp.core.arrays import Array, Flags, Observations, as_batch, batch_size, every, some, take
 from safexp.core.encoding import check_action_space, encode_actions, encode_observations
 from safexp.core.spans import Spans, untimed
 from safexp.quantifiers.base import Quantifier
@@ -203,7 +203,7 @@ class Shield:
         n, limits = batch_size(observations), np.asarray(thresholds, dtype=np.float64)
         if limits.ndim not in (1, 2) or len(limits) != n:
             raise ValueError(f"thresholds have shape {limits.shape}, expected ({n},) or, for K costs, ({n}, K).")
-        if np.isnan(limits).any():
+        if some(np.isnan(limits)):
             raise ValueError(f"a threshold is NaN: {limits}; without one nothing can be certified.")
         limits = limits.reshape(n, -1)
         if limits.shape[1] != self.quantifier.num_costs:
@@ -236,15 +236,20 @@ class Shield:
             bounds = self._bounds(question.states, proposals[:, None], limits)[0][:, 0]
             safe = (bounds <= limits).all(axis=1) & np.isfinite(proposals).all(axis=1)
             vouched = nowhere
-        if safe.all():
+        if every(safe):
             return Decisions(self._decode(proposals), nowhere, nowhere, vouched, bounds)
         unsafe = np.flatnonzero(~safe)
-        offers = self._offers(question, unsafe, glance or Glance(self._few(question, last_safe)))
+        if glance is not None:
+            offers = self._offers(question, unsafe, glance)
+        else:
+            asked: Any = unsafe if some(safe) else slice(None)  # a slice copies nothing
+            part = question.rows(asked)
+            offers = self._whole(part, self._few(part, None if last_safe is None else last_safe[asked]))
         viable = offers.viable
         intervened, stopped = nowhere.copy(), nowhere.copy()
         intervened[unsafe], stopped[unsafe] = viable, ~viable
-        if viable.any():
-            rows, offers = unsafe[viable], offers.rows(viable)
+        if some(viable):
+            rows, offers = (unsafe, offers) if every(viable) else (unsafe[viable], offers.rows(viable))
             scores = None if preferences is None else np.asarray(preferences(), dtype=np.float64)[rows]
             best = np.arange(len(rows)), self._best(offers, proposals[rows], scores)
             vouched = vouched.copy()
@@ -263,14 +268,14 @@ class Shield:
             return Glance.of_all(self._whole(question, few))
         glance = Glance(few)
         known = few.viable
-        some: Any = np.flatnonzero(~known) if known.any() else slice(None)  # a slice copies nothing
-        if not known.all():
-            limits = question.limits[some]
-            bounds, widths = self._bounds(question.states[some], few.candidates[some, :2], limits)
-            few.upper_bounds[some, :2], few.widths[some, :2] = bounds, widths.max(axis=2)
-            few.safe[some, :2] |= (bounds <= limits[:, None]).all(axis=2)
+        if not every(known):
+            asked: Any = np.flatnonzero(~known) if some(known) else slice(None)  # a slice copies nothing
+            limits = question.limits[asked]
+            bounds, widths = self._bounds(question.states[asked], few.candidates[asked, :2], limits)
+            few.upper_bounds[asked, :2], few.widths[asked, :2] = bounds, widths.max(axis=2)
+            few.safe[asked, :2] |= (bounds <= limits[:, None]).all(axis=2)
             known = few.viable
-        if not known.all():
+        if not every(known):
             lost = np.flatnonzero(~known)
             glance.fill(lost, self._whole(question.rows(lost), few.rows(lost)))
         return glance
@@ -320,14 +325,16 @@ class Shield:
         if isinstance(self.action_space, spaces.Discrete):
             candidates, places, promised = few.candidates, np.arange(len(self._fixed)), few.promised
         else:
-            rest = few.candidates[:, 1:]
-            candidates = with_extra(self._fixed, len(rest), list(rest.swapaxes(0, 1)))
-            places = np.append(0, np.arange(len(self._fixed), candidates.shape[1]))
+            rest, size = few.candidates[:, 1:], len(self._fixed)
+            candidates = np.empty((len(rest), size + rest.shape[1], rest.shape[2]))
+            candidates[:, :size], candidates[:, size:] = self._fixed, rest
+            places = np.array([0, *range(size, candidates.shape[1])])
             promised = np.where(few.promised < 0, -1, places[few.promised])
         bounds, widths = self._bounds(question.states, candidates, question.limits)
         safe: Flags = np.all(bounds <= question.limits[:, None], axis=2)
-        bounds[:, places] = np.where(few.safe[..., None], few.upper_bounds, bounds[:, places])
-        safe[:, places] |= few.safe
+        if some(few.safe):
+            bounds[:, places] = np.where(few.safe[..., None], few.upper_bounds, bounds[:, places])
+            safe[:, places] |= few.safe
         return Outlook(candidates, safe, bounds, widths.max(axis=2), promised)
 
     def _offers(self, question: Question, rows: NDArray[np.int64], glance: Glance) -> Outlook:
@@ -356,7 +363,7 @@ class Shield:
         Where the thresholds allow everything the quantifier is not asked: bound 1, width infinite.
         """
         below = limits < 1.0
-        if below.all():
+        if every(below):
             return self._ask(states, candidates)
         demanding = below.any(axis=1)
         shape = (*candidates.shape[:2], limits.shape[1])
