@@ -98,13 +98,14 @@ def test_memory_does_not_grow(deadline):
 
     decide(100)
     tracemalloc.start()
+    traced = []
     try:
-        decide(500)
-        before = tracemalloc.get_traced_memory()[0]
-        decide(500)
-        grown = tracemalloc.get_traced_memory()[0] - before
+        for _ in range(5):
+            decide(500)
+            traced.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
+    grown = min(np.diff(traced))  # a leak grows every time, numpy's caches of small arrays only until they are full
     policy.close()
     assert grown < 5_000, f"{grown} bytes more after 500 decisions"
 
