@@ -15,7 +15,7 @@ from safexp.core.signals import SignalSource, name_of_signal
 from safexp.doctor.actions import FEW, NEARLY, Actions
 from safexp.doctor.coverage import ROOM, Coverage
 from safexp.doctor.findings import listed, percent
-from safexp.doctor.models import Choice
+from safexp.doctor.models import NOTABLE, Choice, Models
 from safexp.doctor.nearness import STEPS_AWAY, Nearness
 from safexp.quantifiers import Calibrated
 
@@ -42,7 +42,7 @@ def needs_of(
     actions: Actions,
     nearness: Sequence[Nearness],
     coverages: Sequence[Coverage],
-    halves: Sequence[float],
+    models: Sequence[Models],
     episodes: int,
 ) -> list[Need]:
     """Which further episodes would help."""
@@ -78,6 +78,7 @@ def needs_of(
                 "what was not taken is not certified",
             )
         )
+    halves = [one.half for one in models if one.best.scores["bold"].error > NOTABLE]
     if max(halves, default=1.0) > STEEP:
         found.append(
             Need(

@@ -161,7 +161,7 @@ def examine(
         actions,
         [near for one in limits for near in one.nearness],
         [one.coverage for one in limits if one.coverage],
-        [one.models.half for one in limits if one.models],
+        [one.models for one in limits if one.models],
         rows.episodes or len(np.unique(stretches_of(first.data))),
     )
     lines = ""
