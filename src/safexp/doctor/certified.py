@@ -95,7 +95,7 @@ def certified_findings(subject: Limited, found: Certified) -> list[Finding]:
     if share < FIRST and shares.severity != "stop":
         first = Finding(
             f"{signal}, first states",
-            "caution",
+            "caution" if found.first_certified else "stop",
             told,
             "From the others an episode cannot begin behind the shield.",
             "Log the first steps of more episodes, or begin with the logged controller.",
