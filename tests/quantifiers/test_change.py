@@ -115,3 +115,22 @@ def test_without_limits_it_says_so():
         ChangeModel(SparseGP()).predict(np.zeros((1, 2)), np.zeros((1, 1, 1)))
     with pytest.raises(ValueError, match="transitions without signals"):
         model_of("SparseGP", Within("x", high=1.0)).update(walk()._replace(signals=None))
+
+
+def test_no_width_is_below_one_percent_of_the_changes():
+    model = model_of("FeatureRegression", Within("x", -2.0, 2.0))
+    data = walk()
+    model.fit(data)
+    size = np.sqrt(np.mean((data.signals - data.states[:, 1:]) ** 2))
+    _, width = model.interval(data.states, data.actions[:, None])
+    assert (width >= 0.01 * size).all()
+    restored = model_of("FeatureRegression", Within("x", -2.0, 2.0))
+    restored.restore(model.state())
+    np.testing.assert_array_equal(restored.interval(data.states, data.actions[:, None])[1], width)
+
+
+def test_how_near_a_step_came_is_told_beyond_the_range_of_costs():
+    model = model_of("SparseGP", Within("x", -2.0, 2.0))
+    signals = np.array([[0.0], [1.0], [-1.5], [7.0]])
+    data = walk(n=4)._replace(signals=signals)
+    np.testing.assert_allclose(model.nearness(data), [0.0, 0.25, 0.375, 1.75])

@@ -110,3 +110,14 @@ def test_capacity():
     large.add(steps(50))
     with pytest.raises(ValueError, match="50 saved transitions do not fit: give capacity=50"):
         small.restore(large.state())
+
+
+def test_changes_are_not_chosen_by_their_sign():
+    rng = np.random.default_rng(0)
+    kept = {costly: DataSet(2000, seed=0, costly=costly) for costly in (True, False)}
+    for _ in range(200):
+        data = Transitions(rng.standard_normal((100, 1)), np.zeros((100, 1)), rng.standard_normal(100))
+        for one in kept.values():
+            one.add(data)
+    assert kept[True].rows.costs.mean() > 0.1, "costly steps are wanted"
+    assert abs(kept[False].rows.costs.mean()) < 0.07, "three standard errors"

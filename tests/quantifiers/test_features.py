@@ -170,3 +170,30 @@ def test_what_cannot_be_answered_or_learned_is_refused():
 def test_settings_are_checked(settings, message):
     with pytest.raises(ValueError, match=message):
         FeatureRegression(**settings)
+
+
+def test_what_the_features_leave_unexplained_is_that_of_ridge_regression():
+    rng = np.random.default_rng(0)
+    phi, values = rng.standard_normal((300, 5)), rng.standard_normal(300)
+    head = Head(5, 1e-6)
+    for part in np.array_split(np.arange(300), [3, 150]):
+        head.absorb(phi[part], values[part])
+    left = values - phi @ np.linalg.lstsq(phi, values)[0]
+    assert head.residual == pytest.approx(np.sqrt(left @ left / 295), rel=1e-4)
+    assert Head.of(head.state(), 1e-6).residual == head.residual
+    assert Head(5, 1.0).residual == 0.0
+
+
+def test_as_a_regression_of_changes_it_covers_noise_that_nobody_told_it_of():
+    rng = np.random.default_rng(0)
+    inputs = rng.uniform(-1, 1, (2000, 2))
+    data = Transitions(inputs[:, :1], inputs[:, 1:], rng.standard_normal(2000))
+    changes, costs = FeatureRegression(num_features=32).as_regression(0.05), FeatureRegression(num_features=32)
+    for one in (changes, costs):
+        one.fit(data)
+    covered = [
+        np.mean(np.abs(data.costs - mean[:, 0]) <= width[:, 0])
+        for mean, width in (one.interval(data.states, data.actions[:, None]) for one in (changes, costs))
+    ]
+    assert covered[0] > 0.95
+    assert covered[1] < 0.5, "noise=0.03 was its word"
