@@ -6,7 +6,7 @@ import pytest
 from safexp import AllOf, Budget, Margin, Within
 from safexp.constraints import Account
 from safexp.constraints.files import build_constraint, describe_constraint
-from safexp.constraints.within import parse_within
+from safexp.constraints.parse import parse_within
 from safexp.core.costs import SignalError, Step
 
 
@@ -165,5 +165,5 @@ def test_limits_from_the_command_line(text, expected):
 
 @pytest.mark.parametrize("text", ["current", "current:1", "current:a:b", "current:1:2:3"])
 def test_limits_from_the_command_line_that_are_none(text):
-    with pytest.raises(ValueError, match=r"must name a signal and its limits, name:low:high, such as current:-100:100"):
+    with pytest.raises(ValueError, match=r"is not name:low:high, such as current:-100:100"):
         parse_within(text)

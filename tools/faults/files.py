@@ -198,8 +198,8 @@ def _strange_npz(content: bytes, rng: Rng) -> bytes:
 
 def _write_logs(folder: Path) -> None:
     log = cautious_log(1, np.random.default_rng(0))
-    parts = dict(zip(ARRAYS, log, strict=True))
-    np.savez(folder / "log.npz", **{name: part[:40] for name, part in parts.items()})
+    given = (log.observations, log.actions, log.costs, log.margins, log.episodes)
+    np.savez(folder / "log.npz", **{name: part[:40] for name, part in zip(ARRAYS, given, strict=False)})
     header = [*(f"s{k}" for k in range(4)), "a0", "a1", "cost", "margin", "episode"]
     columns = [*log.observations.T, *log.actions.T, log.costs, log.margins, log.episodes]
     rows = np.stack(columns, axis=1)[:40]

@@ -17,7 +17,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from safexp.constraints import Within
-from safexp.constraints.within import parse_within
+from safexp.constraints.parse import parse_within
 from safexp.core.arrays import Array, Flags
 from safexp.quantifiers import Calibrated, DeepGP, FeatureRegression, Quantifier, SparseGP
 from safexp.quantifiers.base import Transitions, rows_of

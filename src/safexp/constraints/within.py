@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -278,23 +277,3 @@ def _phases(schedule: Mapping[int, float]) -> Callable[[NDArray[np.int64]], Arra
     """A schedule as a function of the steps."""
     steps, limits = np.array(list(schedule)), np.array(list(schedule.values()))
     return lambda asked: limits[np.searchsorted(steps, asked, side="right") - 1]
-
-
-def parse_within(text: str) -> Within:
-    """The limits on one signal as the command line has them: `name:low:high`, either limit may be empty.
-
-    A whole number for a name is the index of an entry of the observation.
-
-    Example:
-        >>> parse_within("temperature::335").high
-        335.0
-    """
-    name, *limits = (part.strip() for part in text.split(":"))
-    try:
-        low, high = (float(limit) if limit else None for limit in limits)
-    except ValueError:
-        raise ValueError(
-            f"--within {text} must name a signal and its limits, name:low:high, such as current:-100:100 or "
-            "temperature::335."
-        ) from None
-    return Within(int(name) if re.fullmatch(r"-?\d+", name) else name, low=low, high=high)

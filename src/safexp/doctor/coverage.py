@@ -24,7 +24,7 @@ CONFIDENCE = 0.95
 
 HELD: Mapping[Split, str] = MappingProxyType({"random": "held out at random", "bold": "of the boldest"})
 
-ROOM = 100
+ROOM = 500
 """How many scores calibration keeps by default."""
 
 MOST_ROWS = 30_000

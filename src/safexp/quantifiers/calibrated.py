@@ -38,16 +38,19 @@ class Calibrated(Quantifier):
     widths, on the side that matters; it is *missed* at scale s if its score is above s. No step has to be costly: a log
     of a cautious controller calibrates as well as any.
 
-    `fit` scores stretches by models that have seen only more timid ones: the boldest fifth, which came nearest to its
-    limit, by a model of the others; the boldest fifth of those by a model of what is left; and so on. Exploration goes
-    where the log was boldest and then further, so each of these rungs asks what a run will ask: is the model right one
-    step bolder than its data? The scale is the smallest score that, with this `confidence`, a further stretch exceeds
-    with probability at most δ (`least_scale`), if the next step is like those within the log. With fewer stretches than
-    that takes it is the largest score, and `reached` says how sure that is; below 50% nothing is certified.
+    `fit` scores every stretch by a model that has not seen it. The boldest fifth, which came nearest to its limit, is
+    scored by a model of the others; the boldest fifth of those by a model of what is left; and so on, `rungs` times.
+    Exploration goes where the log was boldest and then further, so each rung asks what a run will ask: is the model
+    right one step bolder than its data? Of the timid rest, every second one is scored by a model of all others.
+
+    The scale is the smallest score that, with this `confidence`, a further stretch exceeds with probability at most δ
+    (`least_scale`): of all scores, for stretches like those of the log; and of the boldest alone, as many as that takes
+    (59 by default, whose largest it is), for stretches that are as much bolder. With fewer in all it is the largest
+    score, and `reached` says how sure that is; below 50% nothing is certified.
 
     A policy that learns makes other stretches. So every update first scores the new ones, before anything is learned
-    from them: they join the latest `capacity` scores, and besides each miss multiplies the scale by e^{rate·(1−δ)} and
-    each hit divides it by e^{rate·δ}, never to below the scale of the scores.
+    from them: they join the latest `capacity` scores, as the boldest, and besides each miss multiplies the scale by
+    e^{rate·(1−δ)} and each hit divides it by e^{rate·δ}, never to below the scale of the scores.
 
     Args:
         quantifier: predicts the costs, one of them or those of `Within` (`Each` takes several that are calibrated).
@@ -70,7 +73,7 @@ class Calibrated(Quantifier):
         rungs: int = 5,
         rate: float = 0.05,
         least: float = 1.0,
-        capacity: int = 100,
+        capacity: int = 500,
     ) -> None:
         for name, value in [("delta", delta), ("confidence", confidence)]:
             if not 0 < value < 1:
@@ -177,9 +180,11 @@ class Calibrated(Quantifier):
         return stretches_needed(self.delta, self.confidence)
 
     def _rescale(self) -> None:
-        scale = least_scale(self.scores, self.delta, self.confidence)
-        if math.isinf(scale) and len(self.scores) and self.reached >= LEAST_CONFIDENCE:
-            scale = float(self.scores.max())
+        scale = math.inf
+        if self.reached >= LEAST_CONFIDENCE:
+            scale = float(self.scores[-self._needed :].max())
+            if len(self.scores) > self._needed:
+                scale = max(scale, least_scale(self.scores, self.delta, self.confidence))
         self.scale = max(scale, self.least) * math.exp(min(self.excess, 700.0)) if math.isfinite(scale) else math.inf
         if not self._told and self.quantifier.knows:
             self._told = True
@@ -261,12 +266,20 @@ def by_boldness(quantifier: Quantifier, data: Transitions, stretches: NDArray[np
 
 
 def ladder(order: NDArray[np.int64], rungs: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """What is learned and what is held out on each rung, from the bottom up, of stretches in the order of boldness."""
+    """What is learned and what is held out, of stretches in the order of boldness; the boldest are held out last.
+
+    Every rung holds out the boldest fifth of what is left from what is then left. Of what is left in the end every
+    second stretch is held out from all others.
+    """
     found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     left = len(order)
     while len(found) < rungs and (below := left - math.ceil(left * HELD_OUT)) > 0:
         found.append((order[:below], order[below:left]))
         left = below
+    for start in (0, 1) if found else ():
+        held_out = order[start:left:2]
+        if len(held_out):
+            found.append((np.setdiff1d(order, held_out), held_out))
     return found[::-1]
 
 
