@@ -16,7 +16,12 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").rglob("*.*"))]
 DEEP = re.compile(r"\b(?:from|import) safexp\.\w|\bsafexp\.(?!safety_gymnasium\b)[a-z_]+\.[A-Za-z_]+")
 """Imports from inside the package, and dotted names of its modules."""
-RECORDS = {"Answer", "Decision", "Decisions", "Floor", "Knowledge", "Link", "Log", "Scene", "Shape", "Transitions"}
+RECORDS = {"Answer", "Decision", "Decisions", "Examination", "Floor", "Knowledge", "Link", "Log"} | {
+    "Rehearsal",
+    "Scene",
+    "Shape",
+    "Transitions",
+}
 """Plain records, whose fields are their arguments."""
 
 

@@ -101,10 +101,10 @@ def test_two_rows_for_every_limit_split_and_quantifier(tmp_path, monkeypatch, ca
 def test_our_own_tasks_are_measured_without_logs(monkeypatch):
     monkeypatch.setattr(coverage, "QUANTIFIERS", {"quick": lambda: FeatureRegression(num_features=16, delta=0.05)})
     monkeypatch.setattr(coverage, "TASKS", {"safexp/PointGoalStatic-v0": coverage.Driving({}, 0.5, 30)})
-    plain, calibrated, *_ = coverage.measure(episodes=20)
+    plain, calibrated, *_ = coverage.measure(episodes=10)
     assert plain["case"] == calibrated["case"] == "PointGoalStatic-v0"
     assert plain.keys() == calibrated.keys()
-    assert plain["stretches"] == calibrated["stretches"] == 4
+    assert plain["stretches"] == calibrated["stretches"] == 2
     assert calibrated["scale"] is None, "so few episodes calibrate nothing"
     assert calibrated["missed"] == calibrated["certified"] == 0
 

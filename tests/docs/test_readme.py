@@ -65,4 +65,4 @@ def test_a_missing_import_is_found():
 
 def test_the_page_on_python_has_all_arguments_of_mase():
     table = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "python.md").read_text(), re.MULTILINE)
-    assert list(inspect.signature(safexp.MASE).parameters) == table[: table.index("rewriting") + 1]
+    assert list(inspect.signature(safexp.MASE).parameters) == table[: table.index("trust") + 1]

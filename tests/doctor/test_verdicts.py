@@ -72,7 +72,7 @@ def test_a_small_log_says_how_sure_it_is():
     found = quickly(as_log(heater(episodes=40)))
     assert serious(found) == {"heat, calibration": "caution"}
     assert 0.5 < found.limits[0].coverage.reached < 0.95
-    assert [need.episodes for need in found.needs if "confidence" in need.why] == [86 - 40]
+    assert [need.episodes for need in found.needs if "confidence" in need.why] == [59 - 40]
 
 
 @pytest.mark.parametrize("seen", [True, False], ids=["sign seen", "sign hidden"])

@@ -145,7 +145,7 @@ def recorded_as_written(guard, envs):
 
 def harvested_as_told(guard, told):
     """What the quantifier gets are the transitions as they were, and no two episodes share a number."""
-    (states, actions, costs, margins, episodes), thresholds = guard.harvest()
+    (states, actions, costs, margins, episodes, _), thresholds = guard.harvest()
     columns = np.array([row[2:] for row in told])
     found = np.stack([states[:, 0], actions[:, 0], costs, thresholds, margins], axis=1)
     np.testing.assert_allclose(found, columns, atol=1e-6)

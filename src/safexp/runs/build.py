@@ -19,6 +19,7 @@ from safexp.backups.stops import Fallback, Reset, Stop
 from safexp.constraints import AllOf, Budget, Constraint, Instantaneous, Margin, Schedule, Within
 from safexp.core.arrays import Array
 from safexp.core.costs import CostSource
+from safexp.core.encoding import encoded_size
 from safexp.envs.early_termination import EarlyTermination
 from safexp.envs.recording import Recorded, Recording
 from safexp.envs.saute import Saute
@@ -29,6 +30,7 @@ from safexp.mase.learner import POLICY_OPTIONS, find_learner, is_algorithm
 from safexp.mase.mase import MASE
 from safexp.quantifiers import (
     Calibrated,
+    ChangeModel,
     DeepGP,
     ExactGP,
     FeatureRegression,
@@ -68,7 +70,7 @@ def build(config: RunConfig, to_use: bool = False) -> Agent:
         return MASE(
             envs,
             constraint,
-            calibrated(config, make_quantifier(config, constraint, knowledge)),
+            calibrated(config, on_observations(make_quantifier(config, constraint, knowledge), constraint, envs)),
             learner,
             learner_options=options,
             penalty=Penalty(config.penalty, config.largest_penalty),
@@ -193,6 +195,13 @@ def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowle
         return constraint.normalise(np.asarray(signal(states, actions), dtype=np.float64))
 
     return Known(cost)
+
+
+def on_observations(quantifier: Quantifier, constraint: Constraint, envs: VectorEnv[Any, Any, Any]) -> Quantifier:
+    """An exact GP under limits on signals, with the task's lengthscales of observations and actions alone."""
+    if not (isinstance(quantifier, ExactGP) and constraint.sources):
+        return quantifier
+    return ChangeModel(quantifier, inputs=range(encoded_size(envs.single_observation_space)))
 
 
 def calibrated(config: RunConfig, quantifier: Quantifier) -> Quantifier:

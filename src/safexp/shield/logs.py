@@ -68,6 +68,8 @@ class Log(NamedTuple):
 
 def encode_log(log: Log, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> Transitions:
     """Logged transitions as a quantifier takes them; raises `ValueError` where they do not fit."""
+    if log.costs is None and log.margins is not None:
+        log = log._replace(costs=(np.asarray(log.margins) < 0).astype(np.float64))
     if log.costs is None:
         raise ValueError(
             "the log has no costs to learn: give Log(..., costs=...), or a constraint that reads its signals."

@@ -137,8 +137,8 @@ class Shield:
         cls,
         path: str | Path,
         *,
-        constraint: Constraint | None = None,
         quantifier: Quantifier | None = None,
+        constraint: Constraint | None = None,
         safe_action: SafeAction | None = None,
     ) -> Self:
         """The shield that was saved, or that of a saved agent; whatever held a function must be given again."""
