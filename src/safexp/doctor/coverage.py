@@ -16,7 +16,7 @@ from safexp.doctor.models import SPLITS, Choice, Split, held_out, scores_of, som
 from safexp.doctor.subject import Limited
 from safexp.quantifiers import Calibrated
 from safexp.quantifiers.base import rows_of
-from safexp.quantifiers.calibrated import LEAST_CONFIDENCE, ladder, stretches_needed, stretches_of
+from safexp.quantifiers.calibrated import LEAST_CONFIDENCE, stretches_needed, stretches_of
 from safexp.records.statistics import exact_interval
 from safexp.shield.certificates import certificate_for
 
@@ -51,7 +51,7 @@ class Coverage:
         bare: misses of the model as it was fitted, by the way in which stretches were held out.
         calibrated: misses once calibrated on the others.
         scale: what calibration on the whole log multiplies the widths by; infinite where nothing is certified.
-        scores: the largest error in widths of each stretch that was scored, by a model of more timid ones.
+        scores: the largest error in widths of each stretch that was scored, by a model that has not seen it.
         reached: the confidence with which that misses at most a share δ.
         stretches: how many the log has.
         needed: how many of them a confidence of 95 % takes.
@@ -70,14 +70,6 @@ class Coverage:
 def calibrated_model(choice: Choice, delta: float) -> Calibrated:
     """The recommended quantifier, which has learned nothing."""
     return Calibrated(choice.build(), delta=delta, capacity=max(ROOM, stretches_needed(delta, CONFIDENCE)))
-
-
-def episodes_needed(scores: int, rungs: int) -> int:
-    """How many episodes calibration needs for so many scores: it scores the boldest ones alone."""
-    count = scores
-    while sum(len(held) for _, held in ladder(np.arange(count), rungs)) < scores:
-        count += 1
-    return count
 
 
 def examine_coverage(
@@ -104,7 +96,7 @@ def examine_coverage(
         tuple(fitted.scores.tolist()),
         fitted.reached,
         int(stretches_of(subject.data).max()) + 1,
-        episodes_needed(stretches_needed(delta, CONFIDENCE), fitted.rungs),
+        stretches_needed(delta, CONFIDENCE),
     )
 
 

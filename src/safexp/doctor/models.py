@@ -189,7 +189,7 @@ def held_out(model: Quantifier, data: Transitions, split: Split, rng: np.random.
     stretches = stretches_of(data)
     count = int(stretches.max()) + 1
     if split == "bold":
-        _, chosen = ladder(by_boldness(model, data, stretches), 1)[0]
+        _, chosen = ladder(by_boldness(model, data, stretches), 1)[-1]
     else:
         chosen = rng.permutation(count)[: max(math.ceil(count * HELD_OUT), 1)]
     return np.isin(stretches, chosen)
