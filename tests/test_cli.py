@@ -92,7 +92,7 @@ class Finder:
         if name == "numpy":
             os.kill(os.getpid(), signal.SIGINT)
 
-signal.read(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Finder())
 import safexp_command
 sys.exit(safexp_command.main())
@@ -130,7 +130,7 @@ def test_ctrl_c_says_what_is_on_disk(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.read(
+        preexec_fn=lambda: signal.signal(
             signal.SIGINT, signal.SIG_DFL
         ),  # tests in the background inherit its being ignored
     )

@@ -57,7 +57,7 @@ def ware_temperature(observations: np.ndarray, actions: np.ndarray, following: n
     return following[:, 1] * 1000
 
 
-def careful_firings(rng: np.random.Generator, firings: int = 10) -> Log:
+def careful_firings(rng: np.random.Generator, firings: int = 60) -> Log:
     """What the potter logged: firings at about half the power, so that the ware stayed far below the limit."""
     kiln, rows = Kiln(), []
     for firing in range(firings):

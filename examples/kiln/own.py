@@ -54,7 +54,7 @@ class Slopes(safexp.Quantifier):
 
 def vented(config: Any, envs: Any, constraint: Any, learner: Any, options: dict[str, Any]) -> safexp.MASE:
     """MASE whose potter vouches for one thing: with the burner off and the vent open, the ware cools."""
-    quantifier = safexp.SparseGP(**config.quantifier_options, seed=config.seed)
+    quantifier = safexp.Calibrated(safexp.SparseGP(**config.quantifier_options, seed=config.seed))
     log = envs.unwrapped.envs[0].unwrapped.knowledge.log(np.random.default_rng(config.seed))
     return safexp.MASE(
         envs,
