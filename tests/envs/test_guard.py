@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from safexp import AllOf, Budget, Each, Instantaneous, JointChance, Known, Penalty, Schedule, Shield, Unknown
+from safexp import AllOf, Budget, Instantaneous, JointChance, Known, Penalty, PerCost, Schedule, Shield, Unknown
 from safexp.envs.guard import Guard
 from safexp.envs.vector import as_vec_env
 from safexp.tasks import planar_robot
@@ -228,7 +228,7 @@ def test_dicts_and_other_spaces_get_a_threshold_of_their_own():
 
 def test_several_constraints_at_once():
     constraint = AllOf(Budget(2.0), Instantaneous(0.6))
-    guard = guard_of(constraint, Each(Known(line_cost), Known(line_cost)))
+    guard = guard_of(constraint, PerCost(Known(line_cost), Known(line_cost)))
     np.testing.assert_allclose(guard.reset(), [[0.0, 1.0, 0.6]], atol=1e-6)
     steps = walk(guard, [0.9] * 10)
     assert all(abs(info["shield"]["action"][0]) <= 0.6 for *_, (info,) in steps)

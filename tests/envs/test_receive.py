@@ -8,7 +8,7 @@ import pytest
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from safexp import MASE, AllOf, Budget, Each, Instantaneous, Known, Margin, StateVisits, Unknown
+from safexp import MASE, AllOf, Budget, Instantaneous, Known, Margin, PerCost, StateVisits, Unknown
 from safexp.envs.receive import receive
 from safexp.envs.recording import Recorded
 from safexp.records.episodes import Recorder
@@ -196,7 +196,7 @@ def test_quantifiers_of_several_costs_are_salvaged_under_the_guard():
     agent = MASE(
         DummyVecEnv([lambda: ledgers[0], lambda: ledgers[1]]),
         constraint,
-        Each(Known(wrong), Known(wrong)),
+        PerCost(Known(wrong), Known(wrong)),
         PPO,
         learner_options={"n_steps": 8, "batch_size": 8},
     )

@@ -9,7 +9,7 @@ from torch import nn
 
 from safexp.learners import TRPO
 from safexp.learners.distributions import Categorical, Gaussian
-from safexp.learners.jacobian import Derivative, LayeredDerivative, differentiate
+from safexp.learners.jacobian import Jacobian, LayeredJacobian, differentiate
 from safexp.learners.trust_region import fisher_product
 
 
@@ -35,8 +35,8 @@ def model():
 def test_both_ways_give_the_same_jacobian(model):
     inputs = th.randn(7, 3, dtype=th.float64)
     parameters = dict(model.named_parameters())
-    layered, plain = differentiate(model, parameters, inputs, "tail"), Derivative(model, parameters, inputs)
-    assert isinstance(layered, LayeredDerivative)
+    layered, plain = differentiate(model, parameters, inputs, "tail"), Jacobian(model, parameters, inputs)
+    assert isinstance(layered, LayeredJacobian)
     th.testing.assert_close(layered.outputs, plain.outputs)
     vector, other = th.randn(34, dtype=th.float64), th.randn(7, 4, dtype=th.float64)
     th.testing.assert_close(layered.push(vector), plain.push(vector))
@@ -55,8 +55,8 @@ def test_the_policies_of_stable_baselines_are_made_of_layers(task):
     learner = TRPO("MlpPolicy", gym.make(task), n_steps=64, seed=0, device="cpu")
     inputs = th.randn(20, *learner.observation_space.shape)
     found = differentiate(learner.actor, learner.actor.trained, inputs, "policy.log_std")
-    assert isinstance(found, LayeredDerivative)
-    plain = Derivative(learner.actor, learner.actor.trained, inputs)
+    assert isinstance(found, LayeredJacobian)
+    plain = Jacobian(learner.actor, learner.actor.trained, inputs)
     vector = th.randn(sum(part.numel() for part in learner.actor.trained.values()))
     th.testing.assert_close(found.push(vector), plain.push(vector), atol=1e-4, rtol=1e-4)
     back = th.randn_like(found.outputs)
@@ -85,7 +85,7 @@ class Twice(nn.Module):
 def test_any_other_model_is_differentiated_by_autograd(other):
     inputs = th.randn(5, 3)
     found = differentiate(other, dict(other.named_parameters()), inputs)
-    assert not isinstance(found, LayeredDerivative)
+    assert not isinstance(found, LayeredJacobian)
     vector = th.randn(sum(part.numel() for part in other.parameters()))
     back = th.randn_like(found.outputs)
     assert float((found.push(vector) * back).sum()) == pytest.approx(float(found.pull(back) @ vector), rel=1e-3)

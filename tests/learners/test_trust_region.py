@@ -15,7 +15,7 @@ from torch.distributions import Independent, Normal, kl_divergence
 from safexp.learners.distributions import Categorical, Gaussian
 from safexp.learners.jacobian import differentiate
 from safexp.learners.trust_region import (
-    Case,
+    StepCase,
     conjugate_gradient,
     constrained_step,
     fisher_product,
@@ -153,7 +153,7 @@ def test_the_constrained_step_is_the_optimum(seed, excess):
     found = solve(matrix, gradient, cost_gradient, excess)
     step, dense, g, b = found.step.numpy(), matrix.numpy(), gradient.numpy(), cost_gradient.numpy()
     assert 0.5 * step @ dense @ step <= RADIUS * (1 + 1e-6)
-    if found.case is Case.RECOVERY:
+    if found.case is StepCase.RECOVERY:
         nearest = -np.sqrt(2 * RADIUS / (b @ np.linalg.solve(dense, b))) * np.linalg.solve(dense, b)
         assert excess + b @ nearest > 0, "not even the best step would have kept the constraint"
         np.testing.assert_allclose(step, nearest)
@@ -183,7 +183,7 @@ def test_without_a_cost_gradient_the_step_is_the_unconstrained_one(excess):
     rng = np.random.default_rng(3)
     matrix, gradient = spd(rng, 4), th.as_tensor(rng.normal(size=4))
     found = solve(matrix, gradient, 1e-12 * gradient, excess)
-    assert found.case is Case.NO_GRADIENT
+    assert found.case is StepCase.NO_GRADIENT
     th.testing.assert_close(found.step, natural_step(gradient, th.linalg.solve(matrix, gradient), RADIUS))
 
 
@@ -191,7 +191,7 @@ def test_where_reward_and_cost_pull_the_same_way_the_step_goes_to_the_plane_and_
     rng = np.random.default_rng(4)
     matrix, gradient = spd(rng, 4), th.as_tensor(rng.normal(size=4))
     found = solve(matrix, gradient, gradient, -0.01)
-    assert found.case is Case.ACTIVE
+    assert found.case is StepCase.ACTIVE
     assert float(gradient @ found.step) == pytest.approx(0.01)
     assert not solve(matrix, gradient, gradient, 0.0).step.any()
 

@@ -369,7 +369,7 @@ def test_predict_replaces_as_training_does():
         ({"constraint": 3}, TypeError, "constraint=3 is not a safexp.Constraint"),
         ({"quantifier": safexp.Unknown}, TypeError, "is not a safexp.Quantifier"),
         (
-            {"quantifier": safexp.Each(safexp.Unknown(), safexp.Unknown())},
+            {"quantifier": safexp.PerCost(safexp.Unknown(), safexp.Unknown())},
             ValueError,
             "quantifiers for 2 costs, but Budget limits 1",
         ),

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safexp import Each, ExactGP, Known, Log, Shield, Unknown
+from safexp import ExactGP, Known, Log, PerCost, Shield, Unknown
 from safexp.core.files import CheckpointError
 from safexp.shield.candidates import candidate_actions
 
@@ -58,7 +58,7 @@ class Reference:
     @property
     def quantifier(self):
         parts = [Known(cost, width) for cost, width in zip(self.costs, self.widths, strict=True)]
-        return parts[0] if len(parts) == 1 else Each(*parts)
+        return parts[0] if len(parts) == 1 else PerCost(*parts)
 
 
 numbers = st.integers(0, 10**6)
@@ -258,14 +258,14 @@ def test_a_file_keeps_the_safe_action_unless_it_is_a_function(saved, given_again
 
 
 def test_a_file_keeps_the_levels_and_several_costs(tmp_path):
-    shield = Shield(Each(ExactGP(0.5), ExactGP(0.7)), STATES, WIDE, levels=[(1, 0), None])
+    shield = Shield(PerCost(ExactGP(0.5), ExactGP(0.7)), STATES, WIDE, levels=[(1, 0), None])
     shield.save(tmp_path / "shield.safexp")
     loaded = Shield.load(tmp_path / "shield.safexp")
     assert [own if own is None else own.tolist() for own in loaded.levels] == [[0.0, 1.0], None]
     assert [part.lengthscale.item() for part in loaded.quantifier.parts] == [0.5, 0.7]
     again = Shield.load(tmp_path / "shield.safexp", quantifier=ExactGP(0.3))
     assert [part.lengthscale.item() for part in again.quantifier.parts] == [0.3, 0.3]
-    several = Each(ExactGP(0.1), ExactGP(0.2))
+    several = PerCost(ExactGP(0.1), ExactGP(0.2))
     assert Shield.load(tmp_path / "shield.safexp", quantifier=several).quantifier is several
 
 

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safexp import AllOf, Budget, Each, Instantaneous, Known, Penalty, Shield, Unknown
+from safexp import AllOf, Budget, Instantaneous, Known, Penalty, PerCost, Shield, Unknown
 from safexp.envs.guard import Guard
 from safexp.envs.vector import as_vec_env
 from safexp.shield.candidates import Glance
@@ -86,7 +86,7 @@ def test_the_same_actions_stops_and_penalties(seed, limit, width, promised):
 
 def test_several_costs_and_budgets_decide_the_same():
     constraint = AllOf(Budget(3.0), Instantaneous(0.4))
-    quantifier = Each(Known(random_cost(1), 0.05), Known(random_cost(2), 0.05))
+    quantifier = PerCost(Known(random_cost(1), 0.05), Known(random_cost(2), 0.05))
     staged, guard = run(Shield, 3, constraint, quantifier, None, steps=100)
     whole, _ = run(Everything, 3, constraint, quantifier, None, steps=100)
     for one, other in zip(staged, whole, strict=True):
@@ -146,7 +146,9 @@ def test_one_state_at_a_time_is_decided_as_all_of_them_together(seed, limit, pro
     rng = np.random.default_rng(seed)
     one, other = Known(random_cost(seed), 0.05), Known(random_cost(seed + 1))
     safe_action = vouches(seed) if promised else None
-    shield = Shield(Each(one, other) if two_costs else one, STATES, SQUARE, num_candidates=16, safe_action=safe_action)
+    shield = Shield(
+        PerCost(one, other) if two_costs else one, STATES, SQUARE, num_candidates=16, safe_action=safe_action
+    )
     states, proposals = rng.uniform(-1, 1, (8, 2)), rng.uniform(-1, 1, (8, 2)).astype(np.float32)
     proposals[0], last_safe = np.nan, rng.uniform(-1, 1, (8, 2)).astype(np.float32)
     thresholds = np.full((8, 2), limit) if two_costs else np.full(8, limit)

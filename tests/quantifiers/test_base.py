@@ -7,7 +7,7 @@ import doctest
 import numpy as np
 import pytest
 
-from safexp import ChangeModel, Each, Quantifier
+from safexp import ChangeModel, PerCost, Quantifier
 from safexp.quantifiers import base
 from safexp.quantifiers.base import Transitions
 
@@ -109,7 +109,7 @@ def test_nothing_is_saved_unless_it_is_said():
 def test_inner_quantifiers():
     one, other = Largest([1.0]), Largest([2.0])
     assert base.inner_of(one) == ()
-    assert base.inner_of(Each(one, other)) == (one, other)
+    assert base.inner_of(PerCost(one, other)) == (one, other)
     assert base.inner_of(ChangeModel(one)) == (one,)
 
 
@@ -139,6 +139,6 @@ def test_what_is_inside_decides_whether_anything_is_known_or_promised():
     class Ignorant(Largest):
         knows = promises_coverage = False
 
-    assert not Each(Largest([1.0]), Ignorant([1.0])).knows
-    assert not Each(Largest([1.0]), Ignorant([1.0])).promises_coverage
-    assert Each(Largest([1.0]), Largest([1.0])).promises_coverage
+    assert not PerCost(Largest([1.0]), Ignorant([1.0])).knows
+    assert not PerCost(Largest([1.0]), Ignorant([1.0])).promises_coverage
+    assert PerCost(Largest([1.0]), Largest([1.0])).promises_coverage

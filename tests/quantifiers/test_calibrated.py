@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
-from safexp import Calibrated, ChangeModel, Each, ExactGP, Known, Log, Shield, SparseGP, Unknown, Within
+from safexp import Calibrated, ChangeModel, ExactGP, Known, Log, PerCost, Shield, SparseGP, Unknown, Within
 from safexp.core import files
 from safexp.quantifiers import Transitions
 from safexp.quantifiers.calibrated import (
@@ -310,7 +310,7 @@ def test_a_file_holds_all_of_it(tmp_path):
 
 
 def test_each_of_several_costs_is_calibrated_by_itself():
-    both = Each.of(Calibrated(narrow(), delta=0.1), 2)
+    both = PerCost.of(Calibrated(narrow(), delta=0.1), 2)
     costs = np.stack([np.full(1000, 0.5), np.random.default_rng(0).uniform(0.5, 0.6, 1000)], axis=1)
     both.fit(data_of(np.zeros(1000))._replace(costs=costs))
     first, second = both.parts

@@ -88,7 +88,7 @@ def test_the_same_updates_keep_the_same_rows_also_after_a_break():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"costs": np.zeros((5, 2))}, r"costs have shape \(5, 2\), expected \(n,\).*Each"),
+        ({"costs": np.zeros((5, 2))}, r"costs have shape \(5, 2\), expected \(n,\).*PerCost"),
         ({"actions": np.zeros((4, 1))}, r"transitions have shapes .*'actions': \(4, 1\)"),
         ({"states": np.full((5, 3), np.nan)}, "transition 0 has states .*nan.*not finite"),
         ({"margins": np.array([0, 0, np.inf, 0, 0])}, "transition 2 has margins inf"),

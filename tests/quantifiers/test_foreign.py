@@ -9,7 +9,7 @@ import pytest
 from stable_baselines3 import PPO
 
 import safexp
-from safexp import MASE, Budget, Calibrated, Each, Unknown
+from safexp import MASE, Budget, Calibrated, PerCost, Unknown
 from safexp.core import files
 from safexp.core.files import CheckpointError
 from support.line import Line
@@ -101,10 +101,10 @@ def test_what_a_users_quantifier_learned_comes_back_in_its_shapes(tmp_path):
         (Odd, "TypeError: Object of type object is not JSON serializable"),
     ],
 )
-@pytest.mark.parametrize("around", [lambda one: one, Calibrated, lambda one: Each(one, Unknown())])
+@pytest.mark.parametrize("around", [lambda one: one, Calibrated, lambda one: PerCost(one, Unknown())])
 def test_one_that_does_not_come_back_is_named_before_training(kind, reason, around):
     quantifier = around(kind())
-    both = safexp.AllOf(Budget(3.0), Budget(3.0)) if isinstance(quantifier, Each) else None
+    both = safexp.AllOf(Budget(3.0), Budget(3.0)) if isinstance(quantifier, PerCost) else None
     with pytest.raises(ValueError, match=rf"^{kind.__name__} does not come back from a file.*\({reason}") as raised:
         agent_of(quantifier, both)
     assert f"{kind.__name__}.restore must take these" in str(raised.value)

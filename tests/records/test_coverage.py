@@ -7,7 +7,7 @@ import pytest
 from stable_baselines3 import PPO
 
 import safexp
-from safexp import Each, Known, Unknown
+from safexp import Known, PerCost, Unknown
 from safexp.quantifiers import Transitions
 from safexp.records.coverage import FACTORS, MOST_ROWS, NEAR, Coverage, calibration, measure, total
 from safexp.tasks import planar_robot
@@ -49,7 +49,7 @@ def test_what_fails_covers_nothing():
 
 
 def test_several_costs_must_all_be_covered():
-    both = Each(says(0.5, 0.1), says(0.2, 0.1))
+    both = PerCost(says(0.5, 0.1), says(0.2, 0.1))
     costs = np.array([[0.5, 0.2], [0.5, 0.4], [0.2, 0.2]])
     found = measure(both, Transitions(np.zeros((3, 1)), np.zeros((3, 1)), costs), np.full((3, 2), 0.45))
     assert (found.covered, found.exceeded, found.near) == (1, 1, 2)
@@ -101,7 +101,7 @@ def test_a_width_of_one_says_nothing_and_a_distance_at_the_end_is_near():
 
 
 def test_of_several_costs_one_that_is_vacuous_or_near_suffices():
-    both = Each(says(0.5, 0.1), says(0.5, 1.0))
+    both = PerCost(says(0.5, 0.1), says(0.5, 1.0))
     costs = np.array([[0.5, 0.5], [0.5, 0.5]])
     limits = np.array([[0.5, 0.0], [0.0, 0.0]])
     found = measure(both, Transitions(np.zeros((2, 1)), np.zeros((2, 1)), costs), limits)
@@ -121,7 +121,7 @@ def test_calibration_counts_what_lies_within_each_multiple_of_the_width():
 def test_calibration_leaves_out_what_says_nothing():
     assert calibration(says(0.5, 1.0), data_of([0.5, 0.9])) == (0, (0,) * len(FACTORS))
     assert calibration(says(0.5, 0.999), data_of([0.5, 0.9])).rows == 2
-    both = Each(says(0.5, 0.1), says(0.2, 0.2))
+    both = PerCost(says(0.5, 0.1), says(0.2, 0.2))
     costs = np.array([[0.5, 0.2], [0.5, 0.35], [0.54, 0.2]])
     found = calibration(both, Transitions(np.zeros((3, 1)), np.zeros((3, 1)), costs))
     assert (found.rows, found.within) == (3, (1, 2, 3, 3, 3, 3))

@@ -10,12 +10,12 @@ from scipy.stats import ks_2samp
 from stable_baselines3 import PPO
 
 import safexp
-from safexp.records.input_shift import SAMPLE, Inputs
+from safexp.records.input_shift import SAMPLE, InputSample
 from safexp.tasks.planar_robot import PlanarRobotVector
 
 
 def seen(states, parts=1, seed=0):
-    inputs = Inputs(seed)
+    inputs = InputSample(seed)
     for some in np.array_split(states, parts):
         inputs.add(some, np.zeros((len(some), 1)))
     return inputs
@@ -46,14 +46,14 @@ def test_the_sample_is_the_same_however_the_rows_come_and_of_all_of_them(seed, p
 def test_a_file_goes_on_where_it_ended():
     rng = np.random.default_rng(0)
     saved = seen(rng.normal(size=(500, 2)))
-    loaded = Inputs()
+    loaded = InputSample()
     loaded.restore(saved.state())
     assert (loaded.count, loaded.num_states) == (500, 2)
     loaded.add(np.full((1, 2), 9.0), np.zeros((1, 1)))
     assert loaded.count == 501
     assert loaded.state()["inputs.range"][1, 0] == 9.0
-    Inputs().restore({})
-    assert Inputs().state() == {}
+    InputSample().restore({})
+    assert InputSample().state() == {}
 
 
 def test_other_inputs_cannot_be_compared():

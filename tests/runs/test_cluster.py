@@ -8,7 +8,7 @@ from safexp.runs import cluster
 from safexp.runs import folder as run_folder
 from safexp.runs.config import RunConfig
 from safexp.runs.run import run
-from safexp.runs.sweep import Outcome, run_one, sweep
+from safexp.runs.sweep import RunOutcome, run_one, sweep
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'safexp[ray]'")
 
@@ -48,7 +48,7 @@ def test_runs_are_the_same_on_a_cluster_of_which_a_node_dies(two_nodes, tmp_path
 
     outcomes = sweep(there, workers=2, ray=nodes.address, tell=one_dies)
     assert died
-    assert outcomes == [Outcome(one.folder, None) for one in there]
+    assert outcomes == [RunOutcome(one.folder, None) for one in there]
     for one, other in zip(here, there, strict=True):
         for name in (run_folder.EPISODES, run_folder.METRICS):
             assert (one / name).read_bytes() == (other.folder / name).read_bytes()
@@ -57,7 +57,7 @@ def test_runs_are_the_same_on_a_cluster_of_which_a_node_dies(two_nodes, tmp_path
 def test_a_worker_that_does_not_share_the_folder_sends_it(tmp_path):
     there = config(tmp_path / "there", 0, steps=64)
     parcel = cluster.run_there(run_one, there, tmp_path / "no such token")
-    assert parcel.outcome == Outcome(there.folder, None)
+    assert parcel.outcome == RunOutcome(there.folder, None)
     assert not there.folder.exists()
     assert {run_folder.CONFIG, run_folder.EPISODES, run_folder.METRICS, run_folder.AGENT} <= set(parcel.files)
     assert run_folder.LOCK not in parcel.files

@@ -17,7 +17,7 @@ from safexp.runs import folder as run_folder
 from safexp.runs.config import RunConfig
 from safexp.runs.evaluate import evaluate
 from safexp.runs.run import run
-from safexp.runs.sweep import Outcome, run_one, sweep
+from safexp.runs.sweep import RunOutcome, run_one, sweep
 
 
 def tiny(folder, **options):
@@ -56,7 +56,7 @@ def test_an_unknown_task_is_named_before_anything_is_run(tmp_path):
 
 def test_a_finished_run_is_kept_and_an_unfinished_one_done_again(tmp_path):
     config = tiny(tmp_path / "run")
-    assert run_one(config) == Outcome(config.folder, None)
+    assert run_one(config) == RunOutcome(config.folder, None)
     timing = config.folder / run_folder.TIMING
     written, episodes = timing.stat().st_mtime_ns, (config.folder / run_folder.EPISODES).read_bytes()
     run_one(config)
@@ -92,7 +92,7 @@ def test_a_killed_worker_is_replaced_and_the_run_ends_the_same(tmp_path):
             for victim in victims:
                 victim.kill()
 
-    assert sweep([killed], workers=1, tell=kill_once) == [Outcome(killed.folder, None)]
+    assert sweep([killed], workers=1, tell=kill_once) == [RunOutcome(killed.folder, None)]
     assert victims
     for name in (run_folder.EPISODES, run_folder.METRICS):
         assert (killed.folder / name).read_bytes() == (whole.folder / name).read_bytes()
@@ -135,9 +135,9 @@ def test_what_goes_on_is_shown(tmp_path):
     run(configs[0])
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
     with Watch(configs, console) as watch:
-        watch.tell(Outcome(configs[1].folder, "[unknown] task"))
+        watch.tell(RunOutcome(configs[1].folder, "[unknown] task"))
         console.print(watch.drawn())
-        watch.tell(Outcome(configs[0].folder, None))
+        watch.tell(RunOutcome(configs[0].folder, None))
         console.print(watch.drawn())
     said = console.file.getvalue()
     assert "bad failed: [unknown] task" in said.replace("\n", "")
@@ -151,7 +151,7 @@ def test_without_a_terminal_ends_are_told(tmp_path):
     console = Console(file=io.StringIO(), width=200)
     with Watch([config], console) as watch:
         watch.tell(None)
-        watch.tell(Outcome(config.folder, None))
+        watch.tell(RunOutcome(config.folder, None))
     assert console.file.getvalue() == f"1/1 {config.folder} finished\n"
 
 

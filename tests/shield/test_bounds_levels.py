@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 from stable_baselines3 import PPO
 
-from safexp import MASE, AllOf, Budget, Each, Instantaneous, Known, Shield, ShieldedPolicy
+from safexp import MASE, AllOf, Budget, Instantaneous, Known, PerCost, Shield, ShieldedPolicy
 from safexp.shield.bounds import LEVEL_TOLERANCE, as_levels, ask, check_levels
 from support.line import Line, line_cost
 
@@ -31,7 +31,7 @@ def test_levels_of_one_cost_do_not_round_another():
     agent = MASE(
         TwoCosts(),
         BOTH,
-        Each(Known(visits), Known(line_cost)),
+        PerCost(Known(visits), Known(line_cost)),
         PPO,
         learner_options={"n_steps": 32, "batch_size": 8},
         levels=[(0, 1), None],
@@ -43,7 +43,7 @@ def test_levels_of_one_cost_do_not_round_another():
 
 
 def test_one_list_of_levels_for_several_costs_is_refused():
-    quantifier = Each(Known(visits), Known(line_cost))
+    quantifier = PerCost(Known(visits), Known(line_cost))
     with pytest.raises(ValueError, match=r"levels=\(0, 1\) must be 2 lists, one for each cost"):
         MASE(TwoCosts(), BOTH, quantifier, PPO, levels=(0, 1))
 
@@ -70,7 +70,7 @@ def test_a_deployed_shield_stops_rounding_when_a_cost_is_no_level():
 
 
 def test_levels_survive_a_file(tmp_path):
-    both = Each(Known(visits), Known(line_cost))
+    both = PerCost(Known(visits), Known(line_cost))
     shield = Shield(both, BOX, BOX, levels=[(1, 0), None])
     document, _ = shield.describe()
     assert document["levels"] == [[0.0, 1.0], None]
@@ -78,7 +78,7 @@ def test_levels_survive_a_file(tmp_path):
 
 
 def test_a_shield_of_two_costs_refuses_one_threshold():
-    shield = Shield(Each(Known(visits), Known(line_cost)), BOX, BOX)
+    shield = Shield(PerCost(Known(visits), Known(line_cost)), BOX, BOX)
     with pytest.raises(ValueError, match="1 thresholds for each state, but Each bounds 2 costs"):
         shield.filter(np.zeros(1), np.ones(1), threshold=1.0)
     with pytest.raises(ValueError, match="3 thresholds for each state, but Known bounds 1 costs"):
@@ -86,7 +86,7 @@ def test_a_shield_of_two_costs_refuses_one_threshold():
 
 
 def test_a_shielded_policy_refuses_a_constraint_of_other_costs():
-    two = Shield(Each(Known(visits), Known(line_cost)), BOX, BOX)
+    two = Shield(PerCost(Known(visits), Known(line_cost)), BOX, BOX)
     with pytest.raises(ValueError, match="Budget limits 1 costs, but the shield bounds 2"):
         ShieldedPolicy(lambda seen: np.zeros(1), two, Budget(20.0), fallback=np.zeros(1))
     with pytest.raises(ValueError, match="AllOf limits 2 costs, but the shield bounds 1"):
@@ -111,19 +111,19 @@ class Expected(Known):
 )
 def test_levels_are_one_list_for_each_cost(levels):
     with pytest.raises(ValueError, match="must be 2 lists, one for each cost"):
-        as_levels(levels, Each(Known(visits), Known(visits)))
+        as_levels(levels, PerCost(Known(visits), Known(visits)))
 
 
 @pytest.mark.parametrize("bad", [(-0.1, 1.0), (0.0, 1.1), (), (0.5, -0.1, 0.7)])
 def test_the_levels_of_each_cost_are_costs(bad):
-    both = Each(Known(visits), Known(visits))
+    both = PerCost(Known(visits), Known(visits))
     for levels in ([bad, None], [None, bad], [(0, 1), bad]):
         with pytest.raises(ValueError, match=r"must be one or more costs in \[0, 1\]"):
             as_levels(levels, both)
 
 
 def test_only_costs_with_levels_need_a_bound_on_what_is_observed():
-    both = Each(Expected(visits), Known(visits))
+    both = PerCost(Expected(visits), Known(visits))
     first, second = as_levels([None, (1, 0.5, 0)], both)
     assert first is None
     assert second.tolist() == [0.0, 0.5, 1.0]
@@ -155,7 +155,7 @@ def test_the_cost_that_is_farthest_from_its_levels_is_named():
 
 
 def test_each_cost_is_rounded_to_its_own_levels():
-    certain = Each(Known(lambda s, a: np.full(len(s), 0.6)), Known(lambda s, a: np.full(len(s), 0.9)))
+    certain = PerCost(Known(lambda s, a: np.full(len(s), 0.6)), Known(lambda s, a: np.full(len(s), 0.9)))
     ends = np.array([0.0, 1.0])
     for levels, expected in (
         ((None, ends), [0.6, 0.0]),
@@ -169,7 +169,7 @@ def test_each_cost_is_rounded_to_its_own_levels():
 
 
 def test_each_of_several_costs_must_be_one_of_its_own_levels():
-    shield = Shield(Each(Known(visits), Known(line_cost)), BOX, BOX, levels=[(0, 1), None])
+    shield = Shield(PerCost(Known(visits), Known(line_cost)), BOX, BOX, levels=[(0, 1), None])
     shield.check_levels(np.array([[1.0, 0.3]]))
     with pytest.raises(ValueError, match=r"cost 0 was 0\.3"):
         shield.check_levels(np.array([[0.3, 1.0]]))

@@ -16,11 +16,11 @@ import safexp
 from safexp import (
     AllOf,
     Budget,
-    Each,
     Instantaneous,
     JointChance,
     Known,
     Margin,
+    PerCost,
     Shield,
     ShieldedPolicy,
     StateVisits,
@@ -214,7 +214,7 @@ def test_a_risk_is_spent_by_its_bound_and_a_fallback_spends_everything():
 
 
 def test_several_costs_and_margins_are_accounted_for():
-    both = around(lambda observation: HERE, AllOf(Budget(2.0), Budget(3.0)), Each(Unknown(), Unknown()))
+    both = around(lambda observation: HERE, AllOf(Budget(2.0), Budget(3.0)), PerCost(Unknown(), Unknown()))
     both.act(HERE)
     both.observe([0.5, np.nan])
     np.testing.assert_allclose(both.threshold, [1.5, 2.0])

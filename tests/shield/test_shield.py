@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from safexp import Each, ExactGP, Known, Log, Shield, Unknown
+from safexp import ExactGP, Known, Log, PerCost, Shield, Unknown
 from safexp.quantifiers import Quantifier
 from safexp.shield.candidates import candidate_actions
 
@@ -178,7 +178,7 @@ def test_levels_need_bounds_on_the_realised_cost():
 
 
 def test_several_costs_must_all_be_within_their_thresholds():
-    shield = shield_of(Each(Known(radius_cost), Known(lambda states, actions: (actions[:, 0] + 1) / 2)))
+    shield = shield_of(PerCost(Known(radius_cost), Known(lambda states, actions: (actions[:, 0] + 1) / 2)))
     action = np.array([0.5, 0.0])
     assert not shield.filter(np.zeros(2), action, [0.3, 0.8]).intervened
     decision = shield.filter(np.zeros(2), action, [0.3, 0.5])

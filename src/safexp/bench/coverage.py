@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from safexp.constraints import Within
 from safexp.constraints.parse import parse_within
 from safexp.core.arrays import Array, Flags
+from safexp.doctor.models import SPLITS, Split
 from safexp.quantifiers import Calibrated, DeepGP, FeatureRegression, Quantifier, SparseGP
 from safexp.quantifiers.base import Transitions, rows_of
 from safexp.quantifiers.calibrated import CHUNK, by_boldness, stretch_maxima, stretches_of, transition_scores
@@ -26,8 +27,6 @@ from safexp.shield.certificates import certificate_for
 from safexp.shield.logs import Log, read_log
 from safexp.shield.transitions import transitions_of
 from safexp.tasks.seed_controllers import logged
-
-Split = Literal["bold", "random"]
 
 DELTA: Final = 0.05
 SEED: Final = 1000
@@ -45,7 +44,7 @@ class Driving(NamedTuple):
     steps: int
 
 
-class Case(NamedTuple):
+class CoverageCase(NamedTuple):
     """What is learned and asked about: the steps of a log, and the limits."""
 
     name: str
@@ -85,13 +84,13 @@ def measure(logs: Sequence[Path] = (), within: Sequence[str] = (), episodes: int
     return [
         row
         for case in (cases_of_logs(logs, within) if logs else cases_of_tasks(episodes))
-        for split in get_args(Split)
+        for split in reversed(SPLITS)
         for name in QUANTIFIERS
         for row in _rows(case, split, name)
     ]
 
 
-def cases_of_logs(logs: Sequence[Path], within: Sequence[str]) -> Iterator[Case]:
+def cases_of_logs(logs: Sequence[Path], within: Sequence[str]) -> Iterator[CoverageCase]:
     """One case for every log and limit."""
     if not within:
         raise ValueError("--logs needs --within name:low:high, the limits on what they measured.")
@@ -105,15 +104,15 @@ def cases_of_logs(logs: Sequence[Path], within: Sequence[str]) -> Iterator[Case]
         for text in within:
             constraint = parse_within(text)
             name = f"{file.stem}: {constraint.names[0]}"
-            yield Case(name, transitions_of(log, constraint, *given), constraint, given[0])
+            yield CoverageCase(name, transitions_of(log, constraint, *given), constraint, given[0])
 
 
-def cases_of_tasks(episodes: int) -> Iterator[Case]:
+def cases_of_tasks(episodes: int) -> Iterator[CoverageCase]:
     """Robots of our tasks, whose margin must not fall below 0."""
     for task, driving in TASKS.items():
         log, given = random_episodes(task, driving, episodes)
         constraint = Within("margin", low=0.0)
-        yield Case(task.removeprefix("safexp/"), transitions_of(log, constraint, *given), constraint, given[0])
+        yield CoverageCase(task.removeprefix("safexp/"), transitions_of(log, constraint, *given), constraint, given[0])
 
 
 def random_episodes(
@@ -140,7 +139,7 @@ def random_episodes(
     return Log(seen, actions, margins=margins, episodes=numbers), given
 
 
-def asked_about(case: Case, split: Split) -> Flags:
+def asked_about(case: CoverageCase, split: Split) -> Flags:
     """Which transitions (n,) are taken out: those of a fifth of the stretches, random ones or the boldest."""
     stretches = stretches_of(case.data)
     if split == "bold":
@@ -172,7 +171,7 @@ def judged(quantifier: Quantifier, data: Transitions, constraint: Within) -> dic
     }
 
 
-def _rows(case: Case, split: Split, name: str) -> Iterator[dict[str, Any]]:
+def _rows(case: CoverageCase, split: Split, name: str) -> Iterator[dict[str, Any]]:
     unseen = asked_about(case, split)
     calibrated = Calibrated(certificate_for(case.constraint, QUANTIFIERS[name](), case.observation_space), delta=DELTA)
     calibrated.fit(rows_of(case.data, ~unseen))

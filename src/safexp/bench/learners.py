@@ -20,8 +20,8 @@ from stable_baselines3.common.logger import Logger
 from torch import nn
 
 from safexp.envs.vector import as_vec_env
-from safexp.learners.critic import Fit, Schedule, fit
-from safexp.learners.surrogate import Neighbourhood
+from safexp.learners.critic import CriticSchedule, Fit, fit
+from safexp.learners.surrogate import Surrogate
 from safexp.learners.trpo import TRPO
 
 STATIC: Final = "safexp/PointGoalStatic-v0"
@@ -82,7 +82,7 @@ def _policy_steps(batch: int, rounds: int) -> list[dict[str, Any]]:
         observations, actions = rollout.flat_observations()[order], rollout.flat_actions()[order]
 
         def own(observations: Any = observations, actions: Any = actions, estimates: Any = estimates) -> None:
-            ours.improve(Neighbourhood(ours.actor, observations, actions), estimates, estimates)
+            ours.improve(Surrogate(ours.actor, observations, actions), estimates, estimates)
 
         def other(theirs: Any = theirs) -> None:
             with warnings.catch_warnings():  # the mean of no critic losses
@@ -110,7 +110,7 @@ def _critics(batch: int, rounds: int) -> list[dict[str, Any]]:
     observations = model.rollout_buffer.flat_observations()  # type: ignore[attr-defined]
     targets = model._estimate(model.policy.predict_values, model.rollout_buffer.rewards, model.gamma).targets
     found: dict[str, tuple[list[float], float]] = {}
-    for schedule in get_args(Schedule):
+    for schedule in get_args(CriticSchedule):
         times, error = [np.inf], np.nan
         for _ in range(rounds):
             policy = copy.deepcopy(model.policy)

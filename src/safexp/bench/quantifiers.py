@@ -76,11 +76,11 @@ def measure(
         learner = TRPO("MlpPolicy", as_vec_env(gym.make_vec(TASK, num_envs=50)), n_steps=max(epoch // 50, 2), seed=SEED)
         first, second, third = _epochs(learner, epoch)
         epochs = []
-        cases = [_Case(name, one, first, second) for name, one in _quantifiers(settings or {})]
+        cases = [_QuantifierCase(name, one, first, second) for name, one in _quantifiers(settings or {})]
         for _ in range(rounds):
             epochs.append(_seconds(partial(learner.learn, epoch, reset_num_timesteps=False)))
             for case in cases:
-                case.look()
+                case.measure_round()
         rows = [case.row(min(epochs)) | accuracy(case.quantifier, third) for case in cases]
         sparse = next(case for case in cases if case.name == "SparseGP")
         return [*rows, _shield(sparse.quantifier, second, decisions)]
@@ -101,7 +101,7 @@ def _quantifiers(settings: dict[str, Any]) -> list[tuple[str, Quantifier]]:
     ]
 
 
-class _Case:
+class _QuantifierCase:
     """One quantifier that has learned, beside gpytorch's model of the same if it has one."""
 
     def __init__(self, name: str, quantifier: Quantifier, first: Transitions, second: Transitions) -> None:
@@ -113,7 +113,7 @@ class _Case:
         self._references = [_reference(quantifier, question) for question in self._questions]
         self._times: dict[str, list[float]] = {}
 
-    def look(self) -> None:
+    def measure_round(self) -> None:
         """Measure a refit and every answer some more."""
         self._record("refit", partial(self.quantifier.update, self._second), 1)
         for (n, m), question, reference in zip(QUESTIONS, self._questions, self._references, strict=True):

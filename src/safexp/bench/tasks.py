@@ -48,16 +48,16 @@ def measure(
 
     All cases take turns, `rounds` times, so that all meet the same machine; the fastest look counts.
     """
-    cases = [_Case(*case) for case in product(robots, layouts, batches, threads)]
+    cases = [_TaskCase(*case) for case in product(robots, layouts, batches, threads)]
     with _Peer(peer) as original:
         for _ in range(rounds):
             for case in cases:
-                case.look()
-                original.look(case.task)
+                case.measure_round()
+                original.measure_round(case.task)
         return [case.row() | original.row(case) for case in cases]
 
 
-class _Case:
+class _TaskCase:
     """One task, batch and number of threads, and the best rates seen so far."""
 
     def __init__(self, robot: str, layout: str, batch: int, threads: int) -> None:
@@ -86,7 +86,7 @@ class _Case:
         """The best rate of the task so far."""
         return float(self._batch * self._best[1])
 
-    def look(self) -> None:
+    def measure_round(self) -> None:
         """Measure every rate once more."""
         task, task_cpu = _rates(lambda: self._task.step(self._action()))
         physics, physics_cpu = _rates(self._step_physics)
@@ -144,7 +144,7 @@ class _Peer:
             self._process.kill()
             self._process.communicate()
 
-    def look(self, task: str) -> None:
+    def measure_round(self, task: str) -> None:
         """Measure its rate of that task once more."""
         if self._process is None or task not in self._ids:
             return
@@ -159,7 +159,7 @@ class _Peer:
             raise ValueError(f"{self._python} could not step {self._ids[task]}: {last}")
         self._best[task] = max(self._best.get(task, 0.0), float(answer))
 
-    def row(self, case: _Case) -> dict[str, Any]:
+    def row(self, case: _TaskCase) -> dict[str, Any]:
         """Its best rate of a case's task and how many times as fast ours is."""
         if case.task not in self._best:
             return {}

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from safexp.constraints import Within
 from safexp.core.signals import SignalSource, name_of_signal
 from safexp.doctor.actions import FEW, NEARLY, Actions
-from safexp.doctor.coverage import ROOM, Coverage
+from safexp.doctor.coverage import ROOM, CoverageCheck
 from safexp.doctor.findings import listed, percent
 from safexp.doctor.models import NOTABLE, Choice, Models
 from safexp.doctor.nearness import STEPS_AWAY, Nearness
@@ -41,7 +41,7 @@ class Need:
 def needs_of(
     actions: Actions,
     nearness: Sequence[Nearness],
-    coverages: Sequence[Coverage],
+    coverages: Sequence[CoverageCheck],
     models: Sequence[Models],
     episodes: int,
 ) -> list[Need]:
@@ -102,7 +102,9 @@ def shield_lines(
     """The lines that build and try the recommended shield."""
     kinds = sorted({choice.kind for _, choice, _ in parts})
     several = len(parts) > 1
-    names = sorted({"Calibrated", "ChangeModel", "Shield", "Within", *kinds, *(["AllOf", "Each"] if several else [])})
+    names = sorted(
+        {"Calibrated", "ChangeModel", "Shield", "Within", *kinds, *(["AllOf", "PerCost"] if several else [])}
+    )
     if path is not None:
         names.append("read_log")
     limits = [_limit(constraint) for constraint, _, _ in parts]
@@ -114,7 +116,7 @@ def shield_lines(
         "",
         f"log = read_log({path!r})" if path is not None else "# log: the Log that was examined",
         *_assigned("constraint", "AllOf", limits),
-        *_assigned("quantifier", "Each", models),
+        *_assigned("quantifier", "PerCost", models),
         *_space_lines(observation_space, action_space, task),
         "shield = Shield(quantifier, observations, actions, constraint=constraint)",
         "shield.fit(log)",

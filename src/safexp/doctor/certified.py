@@ -10,7 +10,7 @@ from gymnasium import spaces
 from safexp.core.arrays import Array, Flags
 from safexp.core.encoding import encode_actions
 from safexp.doctor.findings import Finding, listed, percent
-from safexp.doctor.subject import Limited
+from safexp.doctor.subject import LimitedSignals
 from safexp.quantifiers import Calibrated
 
 FACTORS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 2.0)
@@ -43,7 +43,7 @@ class Certified:
 
 
 def examine_certified(
-    subject: Limited, model: Calibrated, space: spaces.Box | spaces.Discrete, seed: int = 0
+    subject: LimitedSignals, model: Calibrated, space: spaces.Box | spaces.Discrete, seed: int = 0
 ) -> Certified:
     """Ask a fitted model about logged and fresh actions."""
     rng = np.random.default_rng(seed)
@@ -64,7 +64,7 @@ def examine_certified(
     )
 
 
-def certified_findings(subject: Limited, found: Certified) -> list[Finding]:
+def certified_findings(subject: LimitedSignals, found: Certified) -> list[Finding]:
     """What that means for a shield."""
     signal = listed(subject.names)
     at = found.factors.index(1.0)
@@ -111,7 +111,7 @@ def _fresh(space: spaces.Box | spaces.Discrete, count: int, rng: np.random.Gener
     return encode_actions(space, drawn).reshape(count, FRESH, -1)
 
 
-def _limits_kept(subject: Limited, model: Calibrated, states: Array, actions: Array) -> Flags:
+def _limits_kept(subject: LimitedSignals, model: Calibrated, states: Array, actions: Array) -> Flags:
     """Whether actions (n, m, da) are certified, (factors, n, m)."""
     mean, width = (np.asarray(part) for part in model.interval(states, actions))
     sides = subject.constraint.sides

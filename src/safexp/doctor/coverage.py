@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from safexp.doctor.findings import Finding, listed, percent
 from safexp.doctor.models import SPLITS, Choice, Split, held_out, scores_of, some_stretches
-from safexp.doctor.subject import Limited
+from safexp.doctor.subject import LimitedSignals
 from safexp.quantifiers import Calibrated
 from safexp.quantifiers.base import rows_of
 from safexp.quantifiers.calibrated import LEAST_CONFIDENCE, stretches_needed, stretches_of
@@ -43,7 +43,7 @@ class Misses:
 
 
 @dataclass(frozen=True)
-class Coverage:
+class CoverageCheck:
     """How often the recommended model is right.
 
     Attributes:
@@ -73,8 +73,14 @@ def calibrated_model(choice: Choice, delta: float) -> Calibrated:
 
 
 def examine_coverage(
-    subject: Limited, space: spaces.Space[Any], choice: Choice, fitted: Calibrated, *, delta: float, seed: int = 0
-) -> Coverage:
+    subject: LimitedSignals,
+    space: spaces.Space[Any],
+    choice: Choice,
+    fitted: Calibrated,
+    *,
+    delta: float,
+    seed: int = 0,
+) -> CoverageCheck:
     """Count misses of held-out stretches; `fitted` has been calibrated on the whole log."""
     rng = np.random.default_rng(seed)
     data = some_stretches(subject.data, MOST_ROWS, rng)
@@ -88,7 +94,7 @@ def examine_coverage(
         steps, stretches = scores_of(model.quantifier, rows_of(data, unseen))
         bare[split] = _misses(steps, stretches, 1.0)
         calibrated[split] = _misses(steps, stretches, model.scale)
-    return Coverage(
+    return CoverageCheck(
         delta,
         bare,
         calibrated,
@@ -100,7 +106,7 @@ def examine_coverage(
     )
 
 
-def coverage_findings(subject: Limited, found: Coverage) -> list[Finding]:
+def coverage_findings(subject: LimitedSignals, found: CoverageCheck) -> list[Finding]:
     """What that means for a shield."""
     signal = listed(subject.names)
     told = [_calibration_finding(signal, found)]
@@ -121,7 +127,7 @@ def coverage_findings(subject: Limited, found: Coverage) -> list[Finding]:
     return told
 
 
-def _calibration_finding(signal: str, found: Coverage) -> Finding:
+def _calibration_finding(signal: str, found: CoverageCheck) -> Finding:
     topic = f"{signal}, calibration"
     facts = f"{found.stretches} stretches; δ = {found.delta:g} with 95 % confidence takes {found.needed}."
     if math.isfinite(found.scale):

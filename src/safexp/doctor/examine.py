@@ -19,15 +19,15 @@ from safexp.core.encoding import check_action_space
 from safexp.doctor.actions import Actions, action_findings, examine_actions
 from safexp.doctor.advice import Need, needs_of, shield_lines
 from safexp.doctor.certified import Certified, certified_findings, examine_certified
-from safexp.doctor.coverage import Coverage, calibrated_model, coverage_findings, examine_coverage
+from safexp.doctor.coverage import CoverageCheck, calibrated_model, coverage_findings, examine_coverage
 from safexp.doctor.delay import Response, delay_findings, examine_delay
 from safexp.doctor.findings import VERDICTS, Finding, Severity, listed, worst
 from safexp.doctor.folds import Fold, examine_fold, fold_findings
-from safexp.doctor.inputs import Inputs, examine_inputs, input_findings
-from safexp.doctor.models import KINDS, Choice, Kind, Models, compare_models, model_findings
+from safexp.doctor.inputs import InputCheck, examine_inputs, input_findings
+from safexp.doctor.models import MODEL_KINDS, Choice, ModelKind, Models, compare_models, model_findings
 from safexp.doctor.nearness import Nearness, examine_nearness, nearness_findings
 from safexp.doctor.rows import Rows, count_rows, missing_findings, missing_values, rows_findings
-from safexp.doctor.subject import Limited, inferred_actions, inferred_observations, limited
+from safexp.doctor.subject import LimitedSignals, inferred_actions, inferred_observations, limit_subjects
 from safexp.quantifiers.calibrated import Calibrated, stretches_of
 from safexp.shield.certificates import certificate_for
 from safexp.shield.logs import Log, read_log
@@ -55,11 +55,11 @@ class Limit:
     """What was found about one limit; models are None where the log is too small for them."""
 
     names: tuple[str, ...]
-    inputs: Inputs
+    inputs: InputCheck
     nearness: tuple[Nearness, ...]
     signals: tuple[Signal, ...]
     models: Models | None = None
-    coverage: Coverage | None = None
+    coverage: CoverageCheck | None = None
     certified: Certified | None = None
 
 
@@ -106,7 +106,7 @@ def examine(
     action_space: spaces.Space[Any] | None = None,
     delta: float = 0.05,
     resets: bool = False,
-    quantifiers: Sequence[Kind] = KINDS,
+    quantifiers: Sequence[ModelKind] = MODEL_KINDS,
     task: str | None = None,
 ) -> Examination:
     """Examine a log for limits on its signals.
@@ -141,7 +141,7 @@ def examine(
     about = _spaces(seen, done, observation_space is None, action_space is None)
     findings.append(Finding("spaces", "ok", f"{listed(f'{k}: {v}' for k, v in about.items())}."))
     with _quiet():
-        subjects = limited(given, constraint, seen, done)
+        subjects = limit_subjects(given, constraint, seen, done)
         share = delta / len(subjects)
         first = subjects[0]
         observed = first.data.states[:, : -len(first.names)]
@@ -173,13 +173,13 @@ def examine(
 
 
 def _examine_limit(
-    subject: Limited,
+    subject: LimitedSignals,
     seen: spaces.Space[Any],
     done: spaces.Box | spaces.Discrete,
     *,
     delta: float,
     resets: bool,
-    quantifiers: Sequence[Kind],
+    quantifiers: Sequence[ModelKind],
 ) -> tuple[Limit, Calibrated | None, list[Finding]]:
     data, size = subject.data, len(subject.names)
     width = data.states.shape[1]
@@ -210,7 +210,7 @@ def _examine_limit(
     return dataclasses.replace(limit, models=models, coverage=coverage, certified=certified), fitted, findings
 
 
-def _examine_signal(subject: Limited, k: int) -> Signal:
+def _examine_signal(subject: LimitedSignals, k: int) -> Signal:
     data, name = subject.data, subject.names[k]
     now, after = subject.now[:, k], subject.after[:, k]
     sides = subject.constraint.sides
@@ -229,7 +229,7 @@ def _examine_signal(subject: Limited, k: int) -> Signal:
     return Signal(name, tuple(edges.tolist()), tuple(counts.tolist()), fold, response)
 
 
-def _too_small(subject: Limited, stretches: int) -> Finding:
+def _too_small(subject: LimitedSignals, stretches: int) -> Finding:
     return Finding(
         f"{listed(subject.names)}, size",
         "stop",

@@ -30,7 +30,7 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class InputCheck:
     """What is wrong with the inputs of a model.
 
     Attributes:
@@ -46,7 +46,7 @@ class Inputs:
     redundant: tuple[int, ...]
 
 
-def examine_inputs(columns: Array, names: Sequence[str], first: Sequence[int] = ()) -> Inputs:
+def examine_inputs(columns: Array, names: Sequence[str], first: Sequence[int] = ()) -> InputCheck:
     """Look at inputs (n, d); of several copies one of `first`, or else the earliest, counts as the original."""
     lowest, highest = columns.min(axis=0), columns.max(axis=0)
     varied = highest - lowest > SAME * (1.0 + np.abs(columns).max(axis=0))
@@ -64,10 +64,10 @@ def examine_inputs(columns: Array, names: Sequence[str], first: Sequence[int] = 
             kept.append(k)
             continue
         redundant.append(k)
-    return Inputs(constant, tuple(copies), tuple(combined), tuple(sorted(redundant)))
+    return InputCheck(constant, tuple(copies), tuple(combined), tuple(sorted(redundant)))
 
 
-def input_findings(found: Inputs) -> list[Finding]:
+def input_findings(found: InputCheck) -> list[Finding]:
     """What that means for a shield."""
     told = []
     if found.constant:

@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from safexp.core.arrays import Array, Flags
 from safexp.doctor.findings import Finding, listed, percent
-from safexp.doctor.subject import Limited
+from safexp.doctor.subject import LimitedSignals
 from safexp.quantifiers import ChangeModel, ExactGP, FeatureRegression, Quantifier, SparseGP
 from safexp.quantifiers.base import Transitions, rows_of
 from safexp.quantifiers.calibrated import by_boldness, ladder, stretch_maxima, stretches_of, transition_scores
@@ -23,8 +23,8 @@ from safexp.shield.certificates import certificate_for
 Split = Literal["random", "bold"]
 SPLITS: tuple[Split, ...] = ("random", "bold")
 
-Kind = Literal["SparseGP", "FeatureRegression", "ExactGP"]
-KINDS: tuple[Kind, ...] = ("SparseGP", "FeatureRegression", "ExactGP")
+ModelKind = Literal["SparseGP", "FeatureRegression", "ExactGP"]
+MODEL_KINDS: tuple[ModelKind, ...] = ("SparseGP", "FeatureRegression", "ExactGP")
 """The quantifiers that are compared."""
 
 HELD_OUT = 0.2
@@ -53,13 +53,17 @@ AS_GOOD = 1.02
 class Choice:
     """A quantifier with its arguments, and the entries of the state that it learns from."""
 
-    kind: Kind
+    kind: ModelKind
     options: Mapping[str, Any]
     inputs: tuple[int, ...]
 
     def build(self) -> ChangeModel:
         """The model, which has learned nothing."""
-        makers: dict[Kind, Any] = {"SparseGP": SparseGP, "FeatureRegression": FeatureRegression, "ExactGP": ExactGP}
+        makers: dict[ModelKind, Any] = {
+            "SparseGP": SparseGP,
+            "FeatureRegression": FeatureRegression,
+            "ExactGP": ExactGP,
+        }
         return ChangeModel(makers[self.kind](**self.options), inputs=self.inputs)
 
 
@@ -115,12 +119,12 @@ class Models:
 
 
 def compare_models(
-    subject: Limited,
+    subject: LimitedSignals,
     space: spaces.Space[Any],
     redundant: Sequence[int],
     *,
     delta: float,
-    quantifiers: Sequence[Kind] = KINDS,
+    quantifiers: Sequence[ModelKind] = MODEL_KINDS,
     seed: int = 0,
 ) -> Models:
     """Compare models of the change of a limited signal, and choose one with its inputs."""
@@ -151,7 +155,7 @@ def compare_models(
     return Models(tuple(found), choice, best, named, half)
 
 
-def model_findings(subject: Limited, found: Models) -> list[Finding]:
+def model_findings(subject: LimitedSignals, found: Models) -> list[Finding]:
     """What that means for a shield."""
     scores, signal = found.best.scores, listed(subject.names)
     facts = (
@@ -219,7 +223,7 @@ def scores_of(model: Quantifier, data: Transitions) -> tuple[Array, Array]:
 
 
 def _compared(
-    subject: Limited,
+    subject: LimitedSignals,
     space: spaces.Space[Any],
     choice: Choice,
     data: Transitions,
@@ -252,7 +256,9 @@ def _relative(errors: Array, data: Transitions) -> float:
     return float(np.sqrt((errors**2).mean(axis=0) / size).max())
 
 
-def _trend(subject: Limited, data: Transitions, held: Mapping[Split, Flags], inputs: tuple[int, ...]) -> Comparison:
+def _trend(
+    subject: LimitedSignals, data: Transitions, held: Mapping[Split, Flags], inputs: tuple[int, ...]
+) -> Comparison:
     """A linear function alone, as a yardstick; its width is a quantile of its errors."""
     scores: dict[Split, Score] = {}
     for split, unseen in held.items():
@@ -270,7 +276,7 @@ def _trend(subject: Limited, data: Transitions, held: Mapping[Split, Flags], inp
     return Comparison("linear trend alone", tuple(_name(subject, k) for k in inputs), scores)
 
 
-def _choices(data: Transitions, inputs: tuple[int, ...], delta: float, kinds: Sequence[Kind]) -> list[Choice]:
+def _choices(data: Transitions, inputs: tuple[int, ...], delta: float, kinds: Sequence[ModelKind]) -> list[Choice]:
     asked = [kind for kind in kinds if kind != "ExactGP" or len(data.costs) <= SMALL or len(kinds) == 1]
     return [
         Choice(kind, _exact(data, inputs, delta) if kind == "ExactGP" else {"delta": delta}, inputs) for kind in asked
@@ -295,7 +301,7 @@ def _for_inputs(choice: Choice, data: Transitions, inputs: tuple[int, ...]) -> M
 
 
 def _weights(
-    subject: Limited, model: Quantifier, data: Transitions, inputs: tuple[int, ...], rng: np.random.Generator
+    subject: LimitedSignals, model: Quantifier, data: Transitions, inputs: tuple[int, ...], rng: np.random.Generator
 ) -> dict[int, float]:
     """By how much the mean square error grows if an input that varied is shuffled, as a share of the changes' own.
 
@@ -315,7 +321,7 @@ def _weights(
 
 
 def _half(
-    subject: Limited,
+    subject: LimitedSignals,
     space: spaces.Space[Any],
     choice: Choice,
     data: Transitions,
@@ -333,5 +339,5 @@ def _half(
     return _relative(errors, rows_of(data, bold)) / max(best.scores["bold"].error, 1e-12)
 
 
-def _name(subject: Limited, k: int) -> str:
+def _name(subject: LimitedSignals, k: int) -> str:
     return subject.states[k]

@@ -8,7 +8,7 @@ import numpy as np
 
 from safexp.core.arrays import Array
 from safexp.doctor.findings import Finding, percent
-from safexp.doctor.subject import Limited
+from safexp.doctor.subject import LimitedSignals
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
@@ -50,7 +50,7 @@ class Nearness:
     furthest: tuple[float, ...]
 
 
-def examine_nearness(subject: Limited) -> list[Nearness]:
+def examine_nearness(subject: LimitedSignals) -> list[Nearness]:
     """Look at every side of a limit; limits that change are taken as they are at the first step."""
     sides = subject.constraint.sides
     episodes = np.unique(subject.episodes, return_inverse=True)[1]

@@ -23,7 +23,7 @@ MOST_CHOICES = 64
 
 
 @dataclass(frozen=True)
-class Limited:
+class LimitedSignals:
     """A limit on signals and the log as its model learns from it.
 
     Attributes:
@@ -61,9 +61,9 @@ class Limited:
         return np.zeros(len(self.data.costs), dtype=np.int64) if given is None else given
 
 
-def limited(
+def limit_subjects(
     log: Log, constraint: Constraint, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
-) -> tuple[Limited, ...]:
+) -> tuple[LimitedSignals, ...]:
     """The limits that a constraint is made of.
 
     Raises:
@@ -79,7 +79,7 @@ def limited(
         data = transitions_of(log, part, observation_space, action_space)
         signals = tuple(f"{name} now" for name in part.names)
         names = (*state_names(observation_space), *signals)
-        found.append(Limited(part, data, names, action_names(action_space)))
+        found.append(LimitedSignals(part, data, names, action_names(action_space)))
     return tuple(found)
 
 

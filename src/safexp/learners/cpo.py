@@ -9,8 +9,8 @@ from stable_baselines3.common.type_aliases import GymEnv
 from torch import Tensor
 
 from safexp.learners.on_policy import TrustRegionAlgorithm, centred, check_cost_limit, standardised
-from safexp.learners.surrogate import Look, Neighbourhood
-from safexp.learners.trust_region import Case, constrained_step
+from safexp.learners.surrogate import PolicyChange, Surrogate
+from safexp.learners.trust_region import StepCase, constrained_step
 
 
 class CPO(TrustRegionAlgorithm):
@@ -43,23 +43,23 @@ class CPO(TrustRegionAlgorithm):
         self.cost_limit = cost_limit
         self.cost_gamma = cost_gamma
 
-    def improve(self, near: Neighbourhood, reward: Tensor, cost: Tensor) -> None:
+    def improve(self, surrogate: Surrogate, reward: Tensor, cost: Tensor) -> None:
         episode_cost, length = self.episode_cost()
         excess = episode_cost - self.cost_limit
         reward, cost = standardised(reward), length * centred(cost)
 
-        gradient, cost_gradient = near.gradient(reward), near.gradient(cost)
-        direction = near.natural(gradient, self.cg_max_steps)
-        cost_direction = near.natural(cost_gradient, self.cg_max_steps)
+        gradient, cost_gradient = surrogate.gradient(reward), surrogate.gradient(cost)
+        direction = surrogate.natural(gradient, self.cg_max_steps)
+        cost_direction = surrogate.natural(cost_gradient, self.cg_max_steps)
         found = constrained_step(gradient, cost_gradient, excess, direction, cost_direction, self.target_kl)
 
-        must_gain = excess <= 0 or found.case is Case.NO_GRADIENT
+        must_gain = excess <= 0 or found.case is StepCase.NO_GRADIENT
 
-        def better(look: Look) -> bool:
-            gains = float((look.ratios * reward).mean() - reward.mean()) > 0
-            costs_more = float((look.ratios * cost).mean() - cost.mean())
+        def better(change: PolicyChange) -> bool:
+            gains = float((change.ratios * reward).mean() - reward.mean()) > 0
+            costs_more = float((change.ratios * cost).mean() - cost.mean())
             return (gains or not must_gain) and costs_more <= max(-excess, 0.0)
 
-        self.search(near, found.step, better)
+        self.search(surrogate, found.step, better)
         self.logger.record("train/cost_excess", excess)
-        self.logger.record("train/recovery", float(found.case is Case.RECOVERY))
+        self.logger.record("train/recovery", float(found.case is StepCase.RECOVERY))

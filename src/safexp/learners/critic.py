@@ -12,7 +12,7 @@ from stable_baselines3.common.preprocessing import preprocess_obs
 from stable_baselines3.common.torch_layers import MlpExtractor
 from torch import Tensor, nn
 
-Schedule = Literal["fast", "paper"]
+CriticSchedule = Literal["fast", "paper"]
 
 SMALLEST_PART = 50
 """Fewer steps than this give too noisy a gradient."""
@@ -25,7 +25,7 @@ class Fit(NamedTuple):
     parts: int
 
     @classmethod
-    def named(cls, schedule: Schedule) -> Fit:
+    def named(cls, schedule: CriticSchedule) -> Fit:
         """`paper`: 80 steps on the full batch (Table 1). `fast`: as good a fit in a fraction of the time."""
         if schedule not in ("fast", "paper"):
             raise ValueError(f"critic={schedule!r} is not one of 'fast', 'paper'.")

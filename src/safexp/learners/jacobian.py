@@ -20,7 +20,7 @@ FEW_OUTPUTS = 8
 """With more outputs than these, to keep how they change costs more than it saves."""
 
 
-class Derivative:
+class Jacobian:
     """The outputs (n, k) of any model, and their Jacobian J in its parameters (p,), flattened in their order.
 
     Jv is the derivative of u ↦ Jᵀu, which is linear: its graph, like that of the outputs, is built once for all
@@ -49,7 +49,7 @@ class Derivative:
         return lambda vector: vector
 
 
-class Layer(NamedTuple):
+class LinearLayer(NamedTuple):
     """A linear layer: what goes in with a 1 appended (n, i+1), and how each output changes with what comes out (n, o).
 
     Its weights and biases are one matrix (o, i+1).
@@ -88,11 +88,11 @@ class Layer(NamedTuple):
         return total
 
 
-class LayeredDerivative(Derivative):
+class LayeredJacobian(Jacobian):
     """The derivative of a network of linear layers, followed by a parameter that is appended to every row's outputs."""
 
     def __init__(
-        self, outputs: Tensor, parameters: Mapping[str, Tensor], layers: dict[str, Layer], tail: str | None
+        self, outputs: Tensor, parameters: Mapping[str, Tensor], layers: dict[str, LinearLayer], tail: str | None
     ) -> None:
         self.outputs = outputs
         self._parameters = parameters
@@ -142,9 +142,7 @@ class LayeredDerivative(Derivative):
         return flatten([named[name] for name in self._parameters])
 
 
-def differentiate(
-    model: nn.Module, parameters: Mapping[str, Tensor], inputs: Any, tail: str | None = None
-) -> Derivative:
+def differentiate(model: nn.Module, parameters: Mapping[str, Tensor], inputs: Any, tail: str | None = None) -> Jacobian:
     """The outputs of a model and their derivative in these of its parameters, by its layers where that can be done.
 
     `tail` names a parameter that is appended to the outputs of every row, such as the log standard deviations.
@@ -153,7 +151,7 @@ def differentiate(
     own = {name: part for name, part in linear.items() if {f"{name}.weight", f"{name}.bias"} <= parameters.keys()}
     covered = {f"{name}.{kind}" for name in own for kind in ("weight", "bias")} | {tail}
     if not own or parameters.keys() - covered:
-        return Derivative(model, parameters, inputs)
+        return Jacobian(model, parameters, inputs)
     passed: list[tuple[str, Tensor, Tensor]] = []
 
     def watch(name: str) -> Callable[..., None]:
@@ -168,7 +166,7 @@ def differentiate(
     inner = outputs.shape[1] - (parameters[tail].numel() if tail is not None and tail in parameters else 0)
     once_each = sorted(name for name, _, _ in passed) == sorted(own)
     if not once_each or inner > FEW_OUTPUTS or any(given.dim() != 2 for _, given, _ in passed):
-        return Derivative(model, parameters, inputs)
+        return Jacobian(model, parameters, inputs)
     ends = [end for _, _, end in passed]
     changes = [
         th.autograd.grad(outputs[:, column].sum(), ends, retain_graph=True, materialize_grads=True)
@@ -176,7 +174,7 @@ def differentiate(
     ]
     ones = outputs.new_ones(len(outputs), 1)
     layers = {
-        name: Layer(th.cat([given, ones], dim=1), list(sensitivities))
+        name: LinearLayer(th.cat([given, ones], dim=1), list(sensitivities))
         for (name, given, _), *sensitivities in zip(passed, *changes, strict=True)
     }
-    return LayeredDerivative(outputs.detach(), parameters, layers, tail)
+    return LayeredJacobian(outputs.detach(), parameters, layers, tail)

@@ -9,7 +9,7 @@ from stable_baselines3.common.type_aliases import GymEnv
 from torch import Tensor
 
 from safexp.learners.on_policy import TrustRegionAlgorithm, check_cost_limit, standardised
-from safexp.learners.surrogate import Neighbourhood
+from safexp.learners.surrogate import Surrogate
 
 
 class Multiplier:
@@ -70,8 +70,8 @@ class TRPOLagrangian(TrustRegionAlgorithm):
         self.cost_gamma = cost_gamma
         self.multiplier = Multiplier(penalty_lr, penalty_proportional, penalty_derivative)
 
-    def improve(self, near: Neighbourhood, reward: Tensor, cost: Tensor) -> None:
+    def improve(self, surrogate: Surrogate, reward: Tensor, cost: Tensor) -> None:
         episode_cost, _ = self.episode_cost()
         penalty = self.multiplier.update(episode_cost, self.cost_limit)
-        self.ascend(near, (standardised(reward) - penalty * standardised(cost)) / (1 + penalty))
+        self.ascend(surrogate, (standardised(reward) - penalty * standardised(cost)) / (1 + penalty))
         self.logger.record("train/penalty", penalty)

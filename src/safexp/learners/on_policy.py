@@ -27,7 +27,7 @@ from safexp.envs.infos import Infos
 from safexp.learners import critic as critics
 from safexp.learners.distributions import family_of
 from safexp.learners.rollout import Rollout, advantages
-from safexp.learners.surrogate import Actor, Look, Neighbourhood
+from safexp.learners.surrogate import PolicyChange, PolicyNetwork, Surrogate
 from safexp.learners.trust_region import line_search, natural_step
 
 
@@ -83,7 +83,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
         line_search_shrinking_factor: float = 0.8,
         line_search_max_iter: int = 10,
         sub_sampling_factor: int = 1,
-        critic: critics.Schedule = "fast",
+        critic: critics.CriticSchedule = "fast",
         stats_window_size: int = 100,
         tensorboard_log: str | None = None,
         policy_kwargs: dict[str, Any] | None = None,
@@ -126,7 +126,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
         )
 
     @abstractmethod
-    def improve(self, near: Neighbourhood, reward: Tensor, cost: Tensor) -> None:
+    def improve(self, surrogate: Surrogate, reward: Tensor, cost: Tensor) -> None:
         """Move the policy, given the advantages (n,) of reward and of cost (zeros unless `costly`)."""
 
     # Collecting
@@ -168,10 +168,10 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
         cost = Estimates(th.zeros_like(reward.advantages), reward.targets)
         if self.costly:
             cost = self._estimate(self.cost_critic, rollout.costs, self.cost_gamma)
-        near = Neighbourhood(
+        surrogate = Surrogate(
             self.actor, observations, rollout.flat_actions(), self.cg_damping, self.sub_sampling_factor
         )
-        self.improve(near, reward.advantages, cost.advantages)
+        self.improve(surrogate, reward.advantages, cost.advantages)
 
         own = {id(parameter) for parameter in self.actor.trained.values()}
         parts = [self.policy.mlp_extractor.value_net, self.policy.value_net, self.policy.vf_features_extractor]
@@ -206,26 +206,26 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
         self.logger.record("train/episode_cost", self._episode_cost[0])
         return self._episode_cost
 
-    def ascend(self, near: Neighbourhood, advantages: Tensor) -> None:
+    def ascend(self, surrogate: Surrogate, advantages: Tensor) -> None:
         """TRPO's step: √(2δ / gᵀF⁻¹g) F⁻¹g for the gradient g of mean(π/π_old · A), as far as that gains."""
         before = float(advantages.mean())
-        gradient = near.gradient(advantages)
-        direction = near.natural(gradient, self.cg_max_steps)
+        gradient = surrogate.gradient(advantages)
+        direction = surrogate.natural(gradient, self.cg_max_steps)
         step = natural_step(gradient, direction, self.target_kl)
-        self.search(near, step, lambda look: float((look.ratios * advantages).mean()) > before)
+        self.search(surrogate, step, lambda change: float((change.ratios * advantages).mean()) > before)
 
-    def search(self, near: Neighbourhood, step: Tensor, accept: Callable[[Look], bool]) -> None:
+    def search(self, surrogate: Surrogate, step: Tensor, accept: Callable[[PolicyChange], bool]) -> None:
         """Move the policy along a step, as far as it stays within the trust region and is accepted."""
-        looks: list[Look] = []
+        changes: list[PolicyChange] = []
 
         def good(point: Tensor) -> bool:
-            looks.append(near.look(point))
-            return looks[-1].kl <= self.target_kl and accept(looks[-1])
+            changes.append(surrogate.evaluate(point))
+            return changes[-1].kl <= self.target_kl and accept(changes[-1])
 
-        found = line_search(good, near.point, step, self.line_search_shrinking_factor, self.line_search_max_iter)
+        found = line_search(good, surrogate.point, step, self.line_search_shrinking_factor, self.line_search_max_iter)
         if found.fraction:
-            near.move(found.point)
-        self.logger.record("train/kl_divergence", looks[-1].kl if found.fraction else 0.0)
+            surrogate.move(found.point)
+        self.logger.record("train/kl_divergence", changes[-1].kl if found.fraction else 0.0)
         self.logger.record("train/step_fraction", found.fraction)
 
     @th.no_grad()
@@ -244,7 +244,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
 
     def _setup_model(self) -> None:
         super()._setup_model()
-        self.actor = Actor(self.policy, family_of(self.action_space))
+        self.actor = PolicyNetwork(self.policy, family_of(self.action_space))
         if self.costly:
             self.cost_critic = critics.CostCritic(self.policy, self.lr_schedule(1))
 

@@ -10,14 +10,14 @@ from stable_baselines3.common.preprocessing import preprocess_obs
 from torch import Tensor, nn
 
 from safexp.learners.distributions import Family
-from safexp.learners.jacobian import Derivative, differentiate
+from safexp.learners.jacobian import Jacobian, differentiate
 from safexp.learners.trust_region import conjugate_gradient, fisher_product, flatten, split
 
 LEAST_GAIN = 0.03
 """A conjugate-gradient step that adds less than this share of what its predecessors gained is the last."""
 
 
-class Actor(nn.Module):
+class PolicyNetwork(nn.Module):
     """A policy of Stable-Baselines3 as a function from observations to its distributions' parameters (n, k)."""
 
     def __init__(self, policy: ActorCriticPolicy, family: Family) -> None:
@@ -38,14 +38,14 @@ class Actor(nn.Module):
         return self.family.parameters(policy, policy.mlp_extractor.forward_actor(features))
 
 
-class Look(NamedTuple):
+class PolicyChange(NamedTuple):
     """Another policy on the same batch: its probability ratios (n,) to the old one, and the mean KL divergence."""
 
     ratios: Tensor
     kl: float
 
 
-class Neighbourhood:
+class Surrogate:
     """A batch of n steps, for policies given by flat parameters (p,).
 
     The importance-weighted mean of an advantage A (n,) is the surrogate objective mean(π/π_old · A); `gradient` is its
@@ -53,16 +53,16 @@ class Neighbourhood:
     """
 
     def __init__(
-        self, actor: Actor, observations: Any, actions: Tensor, damping: float = 0.1, sub_sampling: int = 1
+        self, actor: PolicyNetwork, observations: Any, actions: Tensor, damping: float = 0.1, sub_sampling: int = 1
     ) -> None:
         self.actor = actor
         self._observations = observations
         self._actions = actions
         self._parameters = list(actor.trained.values())
         self.point = flatten(self._parameters).detach()
-        self._here = self._derivative(observations)
+        self._here = self._jacobian(observations)
         self._old_log_prob = actor.family.log_prob(self._here.outputs, actions)
-        some = self._here if sub_sampling == 1 else self._derivative(every(observations, sub_sampling))
+        some = self._here if sub_sampling == 1 else self._jacobian(strided(observations, sub_sampling))
         metric = actor.family.metric(some.outputs)
         self.fisher = fisher_product(some.push, some.pull, metric, damping)
         self._precondition = some.approximate_inverse(metric, damping)
@@ -78,11 +78,11 @@ class Neighbourhood:
         return conjugate_gradient(self.fisher, gradient, steps, self._precondition, LEAST_GAIN)
 
     @th.no_grad()
-    def look(self, point: Tensor) -> Look:
+    def evaluate(self, point: Tensor) -> PolicyChange:
         """The policy with these parameters."""
         outputs = self._model(point, self._observations)
         ratios = th.exp(self.actor.family.log_prob(outputs, self._actions) - self._old_log_prob)
-        return Look(ratios, float(self.actor.family.kl(self._here.outputs, outputs).mean()))
+        return PolicyChange(ratios, float(self.actor.family.kl(self._here.outputs, outputs).mean()))
 
     @th.no_grad()
     def move(self, point: Tensor) -> None:
@@ -94,11 +94,11 @@ class Neighbourhood:
         parameters = dict(zip(self.actor.trained, split(point, self._parameters), strict=True))
         return th.func.functional_call(self.actor, parameters, (observations,))
 
-    def _derivative(self, observations: Any) -> Derivative:
+    def _jacobian(self, observations: Any) -> Jacobian:
         return differentiate(self.actor, self.actor.trained, observations, tail="policy.log_std")
 
 
-def every(observations: Any, stride: int) -> Any:
+def strided(observations: Any, stride: int) -> Any:
     """Every `stride`-th of a batch of observations."""
     if isinstance(observations, dict):
         return {key: part[::stride] for key, part in observations.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from safexp.learners.on_policy import TrustRegionAlgorithm, standardised
-from safexp.learners.surrogate import Neighbourhood
+from safexp.learners.surrogate import Surrogate
 
 
 class TRPO(TrustRegionAlgorithm):
@@ -14,5 +14,5 @@ class TRPO(TrustRegionAlgorithm):
     See `TrustRegionAlgorithm` for its arguments; their names and meanings are sb3-contrib's.
     """
 
-    def improve(self, near: Neighbourhood, reward: Tensor, cost: Tensor) -> None:
-        self.ascend(near, standardised(reward))
+    def improve(self, surrogate: Surrogate, reward: Tensor, cost: Tensor) -> None:
+        self.ascend(surrogate, standardised(reward))

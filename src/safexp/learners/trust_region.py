@@ -88,25 +88,27 @@ def natural_step(gradient: Tensor, direction: Tensor, radius: float) -> Tensor:
     return direction * math.sqrt(2 * radius / squared) if squared > TINY * radius else th.zeros_like(direction)
 
 
-class Found(NamedTuple):
+class LineSearch(NamedTuple):
     """What a line search found: a point, and the fraction of the step that leads there; 0 where none was accepted."""
 
     point: Tensor
     fraction: float
 
 
-def line_search(accept: Callable[[Tensor], bool], point: Tensor, step: Tensor, shrink: float, attempts: int) -> Found:
+def line_search(
+    accept: Callable[[Tensor], bool], point: Tensor, step: Tensor, shrink: float, attempts: int
+) -> LineSearch:
     """The first of point + shrinkʲ·step, j = 0, 1, …, that is accepted; the point itself if none is."""
     fraction = 1.0
     for _ in range(attempts):
         candidate = point + fraction * step
         if accept(candidate):
-            return Found(candidate, fraction)
+            return LineSearch(candidate, fraction)
         fraction *= shrink
-    return Found(point, 0.0)
+    return LineSearch(point, 0.0)
 
 
-class Case(Enum):
+class StepCase(Enum):
     """What the linear constraint means within the trust region."""
 
     NO_GRADIENT = "the cost does not change to first order"
@@ -121,7 +123,7 @@ class ConstrainedStep(NamedTuple):
     step: Tensor
     kl_multiplier: float
     cost_multiplier: float
-    case: Case
+    case: StepCase
 
 
 def constrained_step(
@@ -151,16 +153,16 @@ def constrained_step(
     free = natural_step(gradient, direction, radius)
     free_multiplier = math.sqrt(max(q, 0.0) / (2 * radius))
     if s <= TINY:
-        return ConstrainedStep(free, free_multiplier, 0.0, Case.NO_GRADIENT)
+        return ConstrainedStep(free, free_multiplier, 0.0, StepCase.NO_GRADIENT)
     if cost_excess + float(cost_gradient @ free) <= 0:
-        return ConstrainedStep(free, free_multiplier, 0.0, Case.INACTIVE)
+        return ConstrainedStep(free, free_multiplier, 0.0, StepCase.INACTIVE)
     remaining = 2 * radius - cost_excess**2 / s
     if remaining < 0:
-        return ConstrainedStep(-math.sqrt(2 * radius / s) * cost_direction, 0.0, math.inf, Case.RECOVERY)
+        return ConstrainedStep(-math.sqrt(2 * radius / s) * cost_direction, 0.0, math.inf, StepCase.RECOVERY)
     nearest = -(cost_excess / s) * cost_direction
     along = q - r**2 / s
     if along <= TINY * max(q, TINY) or remaining == 0:  # nothing of g is left in the plane, or no radius to follow it
-        return ConstrainedStep(nearest, 0.0, r / s, Case.ACTIVE)
+        return ConstrainedStep(nearest, 0.0, r / s, StepCase.ACTIVE)
     multiplier = math.sqrt(along / remaining)
     step = nearest + (direction - (r / s) * cost_direction) / multiplier
-    return ConstrainedStep(step, multiplier, (r + multiplier * cost_excess) / s, Case.ACTIVE)
+    return ConstrainedStep(step, multiplier, (r + multiplier * cost_excess) / s, StepCase.ACTIVE)

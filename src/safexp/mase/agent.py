@@ -21,7 +21,7 @@ from safexp.mase.copies import copied_agent
 from safexp.mase.progress import ProgressBar
 from safexp.quantifiers.base import Quantifier
 from safexp.records.episodes import Episode
-from safexp.records.input_shift import Inputs
+from safexp.records.input_shift import InputSample
 from safexp.shield.decisions import Decision
 from safexp.shield.shield import Shield
 
@@ -45,7 +45,7 @@ class Agent(ABC):
 
     learner: BaseAlgorithm
     shield: Shield | None = None
-    inputs: Inputs | None = None
+    inputs: InputSample | None = None
 
     def __init__(self, envs: Recording, epoch_steps: int) -> None:
         if epoch_steps < 1:

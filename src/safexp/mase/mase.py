@@ -46,7 +46,7 @@ from safexp.mase.replay import Rewriting
 from safexp.quantifiers import Quantifier
 from safexp.quantifiers.foreign import check_round_trip
 from safexp.records.coverage import Coverage, measure, total
-from safexp.records.input_shift import Inputs
+from safexp.records.input_shift import InputSample
 from safexp.shield.candidates import SafeAction
 from safexp.shield.decisions import Decision
 from safexp.shield.logs import Log, read_log
@@ -73,7 +73,7 @@ class MASE(Agent):
     Args:
         env: a Gymnasium `Env` or `VectorEnv`, or an SB3 `VecEnv`.
         constraint: what must hold.
-        quantifier: predicts the costs; of several costs, one for each (`Each`) or one that is copied for each.
+        quantifier: predicts the costs; of several costs, one for each (`PerCost`) or one that is copied for each.
         learner: an SB3 algorithm class. On-policy learners learn from the actions they proposed (the shield is a part
             of their environment), off-policy ones from those that were executed.
         learner_options: arguments of its constructor, "policy" among them.
@@ -165,7 +165,7 @@ class MASE(Agent):
         self.shield: Shield = shield
         self.coverage: list[Coverage] = []
         self._covered: list[Coverage] = []
-        self.inputs: Inputs = Inputs(seed or 0)
+        self.inputs: InputSample = InputSample(seed or 0)
         self.rewriting = rewriting
         self.learner_options = dict(learner_options or {})
         self.learner = make_learner(learner, self.guard, self.learner_options, seed)

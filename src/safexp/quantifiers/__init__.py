@@ -10,7 +10,7 @@ from safexp.quantifiers.gp.exact import ExactGP
 from safexp.quantifiers.gp.sparse import SparseGP
 from safexp.quantifiers.known import Known
 from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
-from safexp.quantifiers.per_cost import Each
+from safexp.quantifiers.per_cost import PerCost
 from safexp.quantifiers.unknown import Unknown
 
 __all__ = [
@@ -20,11 +20,11 @@ __all__ = [
     "Calibrated",
     "ChangeModel",
     "DeepGP",
-    "Each",
     "ExactGP",
     "FeatureRegression",
     "Known",
     "Link",
+    "PerCost",
     "Quantifier",
     "SparseGP",
     "Transitions",

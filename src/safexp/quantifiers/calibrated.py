@@ -53,7 +53,7 @@ class Calibrated(Quantifier):
     e^{rate·(1−δ)} and each hit divides it by e^{rate·δ}, never to below the scale of the scores.
 
     Args:
-        quantifier: predicts the costs, one of them or those of `Within` (`Each` takes several that are calibrated).
+        quantifier: predicts the costs, one of them or those of `Within` (`PerCost` takes several that are calibrated).
         delta: the share of stretches that may be missed.
         confidence: of the statement about the scored stretches.
         rungs: how many times the boldest fifth of what is left is held out.
@@ -210,7 +210,7 @@ class Calibrated(Quantifier):
         if data.costs.ndim != 1 and data.signals is None:
             raise ValueError(
                 f"Calibrated was given costs of shape {data.costs.shape}, expected (n,): calibrate each of several "
-                "costs by itself, Each(Calibrated(...), Calibrated(...))."
+                "costs by itself, PerCost(Calibrated(...), Calibrated(...))."
             )
 
 

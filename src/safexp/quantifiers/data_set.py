@@ -114,7 +114,7 @@ def check_transitions(data: Transitions) -> None:
     if data.costs.ndim != 1:
         raise ValueError(
             f"costs have shape {data.costs.shape}, expected (n,): give each of several costs a quantifier of its own "
-            "with Each(...)."
+            "with PerCost(...)."
         )
     shapes = {name: part.shape for name, part in data._asdict().items() if part is not None}
     flat = data.states.ndim == data.actions.ndim == 2 and (data.margins is None or data.margins.ndim == 1)

@@ -12,7 +12,7 @@ from safexp.core.arrays import Array
 from safexp.quantifiers.base import Quantifier, Transitions, arguments_of
 from safexp.quantifiers.links import IDENTITY, Link
 
-Features = Callable[[Array, Array], Array]
+FeatureMap = Callable[[Array, Array], Array]
 Width = Literal["tight", "paper"]
 
 
@@ -34,7 +34,7 @@ class GLM(Quantifier):
 
     def __init__(
         self,
-        features: Features,
+        features: FeatureMap,
         dimension: int,
         *,
         link: Link = IDENTITY,

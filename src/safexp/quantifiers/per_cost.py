@@ -16,7 +16,7 @@ def models_margin(quantifier: Quantifier) -> bool:
     return getattr(quantifier, "target", None) == "margin" or any(models_margin(part) for part in inner_of(quantifier))
 
 
-class Each(Quantifier):
+class PerCost(Quantifier):
     """Quantifiers side by side, one for each part of `AllOf`.
 
     The probability that any of them misses is at most the sum of their δ.
@@ -30,7 +30,7 @@ class Each(Quantifier):
         self.bounds_realised_cost = all(part.bounds_realised_cost for part in parts)
 
     @classmethod
-    def of(cls, quantifier: Quantifier, count: int) -> Each:
+    def of(cls, quantifier: Quantifier, count: int) -> PerCost:
         """`count` copies that share the δ of one.
 
         Raises:
@@ -39,7 +39,7 @@ class Each(Quantifier):
         if count > 1 and models_margin(quantifier):
             raise ValueError(
                 f"{type(quantifier).__name__} models the margin, and {count} copies of it would predict {count} costs "
-                'from that alone: give one quantifier for each, such as Each(SparseGP("margin"), SparseGP("cost")).'
+                'from that alone: give one quantifier for each, such as PerCost(SparseGP("margin"), SparseGP("cost")).'
             )
         return cls(*(quantifier.with_delta(quantifier.delta / count) for _ in range(count)))
 

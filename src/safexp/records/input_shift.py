@@ -28,7 +28,7 @@ class Shift(NamedTuple):
     outside: float
 
 
-class Inputs:
+class InputSample:
     """An even sample of all (state, action) pairs of a training, their range and number; learns them as they come."""
 
     def __init__(self, seed: int = 0) -> None:

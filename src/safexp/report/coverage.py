@@ -9,14 +9,14 @@ import numpy as np
 import plotly.graph_objects as go
 
 from safexp.records.coverage import NEAR, Coverage, total
-from safexp.report.groups import Group
+from safexp.report.groups import RunGroup
 from safexp.report.plots import COLOURS, Chart, Styles, layout, line
 from safexp.runs.summary import coverages
 
 Share = Callable[[Coverage], tuple[int, int]]
 
 
-def coverage_charts(groups: Sequence[Group], drawn_as: Styles) -> list[Chart]:
+def coverage_charts(groups: Sequence[RunGroup], drawn_as: Styles) -> list[Chart]:
     """Coverage of all transitions and of those near the threshold, where there are any.
 
     Nothing where no quantifier says anything.
@@ -42,7 +42,7 @@ def coverage_charts(groups: Sequence[Group], drawn_as: Styles) -> list[Chart]:
     return [chart for chart in charts if chart.figure.data]
 
 
-def _chart(title: str, caption: str, told: Sequence[Group], drawn_as: Styles, share: Share) -> Chart:
+def _chart(title: str, caption: str, told: Sequence[RunGroup], drawn_as: Styles, share: Share) -> Chart:
     figure = go.Figure(layout=layout("share", [group.name for group in told], include=(0.0, 1.04)))
     endings = []
     for group in told:
@@ -58,7 +58,7 @@ def _chart(title: str, caption: str, told: Sequence[Group], drawn_as: Styles, sh
     return Chart(title, caption, summary, figure)
 
 
-def pooled(group: Group) -> dict[int, Coverage]:
+def pooled(group: RunGroup) -> dict[int, Coverage]:
     """The counts of all runs together, by the steps at which they were made."""
     counts: defaultdict[int, list[Coverage]] = defaultdict(list)
     for run in group.runs:
@@ -68,7 +68,7 @@ def pooled(group: Group) -> dict[int, Coverage]:
     return {step: total(counts[step]) for step in sorted(counts)}
 
 
-def _promise(index: int, group: Group, first_step: int, last_step: int) -> go.Scatter:
+def _promise(index: int, group: RunGroup, first_step: int, last_step: int) -> go.Scatter:
     """What a group's quantifier promises, by its latest word."""
     (*_, delta) = (line["delta"] for run in group.runs for line in run.metrics if "coverage_rows" in line)
     return go.Scatter(

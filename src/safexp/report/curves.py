@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
 from safexp.records.statistics import interquartile_interval, interquartile_mean, mean_and_deviation
-from safexp.report.groups import Group
-from safexp.report.limits import LimitedName, limited
+from safexp.report.groups import RunGroup
+from safexp.report.limits import LimitedName, limited_quantity
 from safexp.runs.folder import Run
 
 POINTS = 250
@@ -20,7 +20,7 @@ POINTS = 250
 
 
 @dataclass(frozen=True)
-class Curve:
+class MetricCurve:
     """One number of every epoch: `key` names it in metrics.jsonl, `axis` is its unit.
 
     Where several epochs become one point it is their mean, or the `largest`. On a logarithmic axis nothing is drawn
@@ -37,12 +37,12 @@ class Curve:
 
 
 ENDED = "the episodes that ended in an epoch"
-RETURN = Curve("mean_return", "Average episode return", f"What the task paid in {ENDED}.", "return")
-COST = Curve("mean_cost", "Average episode cost", f"The mean of {ENDED}.", "cost", floor=0.1, of="episode cost")
-MAX_COST = Curve(
+RETURN = MetricCurve("mean_return", "Average episode return", f"What the task paid in {ENDED}.", "return")
+COST = MetricCurve("mean_cost", "Average episode cost", f"The mean of {ENDED}.", "cost", floor=0.1, of="episode cost")
+MAX_COST = MetricCurve(
     "max_cost", "Maximum episode cost", f"The worst of {ENDED}.", "cost", largest=True, floor=0.1, of="episode cost"
 )
-STEP_COST = Curve(
+STEP_COST = MetricCurve(
     "mean_max_step_cost",
     "Average largest step cost",
     f"The largest cost of a single step, the mean of {ENDED}.",
@@ -50,7 +50,7 @@ STEP_COST = Curve(
     floor=0.001,
     of="step cost",
 )
-MAX_STEP_COST = Curve(
+MAX_STEP_COST = MetricCurve(
     "max_step_cost",
     "Maximum step cost",
     f"The largest cost of a single step, the worst of {ENDED}.",
@@ -59,11 +59,11 @@ MAX_STEP_COST = Curve(
     floor=0.001,
     of="step cost",
 )
-STOPS = Curve("stop_rate", "Stop rate", f"How many of {ENDED} were stopped.", "share", floor=0.001)
-VIOLATIONS = Curve(
+STOPS = MetricCurve("stop_rate", "Stop rate", f"How many of {ENDED} were stopped.", "share", floor=0.001)
+VIOLATIONS = MetricCurve(
     "violations", "Violations so far", "Episodes that broke the constraint.", "episodes", largest=True, floor=0.5
 )
-PENALISED = Curve("mean_penalised_return", "Penalised return", f"What the learner got in {ENDED}.", "return")
+PENALISED = MetricCurve("mean_penalised_return", "Penalised return", f"What the learner got in {ENDED}.", "return")
 CURVES = (RETURN, COST, MAX_COST, STEP_COST, MAX_STEP_COST, STOPS, VIOLATIONS, PENALISED)
 
 
@@ -82,7 +82,7 @@ class Spread(NamedTuple):
     high: Array
 
 
-def spread(group: Group, curve: Curve, points: int | None = POINTS, intervals: bool = True) -> Spread:
+def spread(group: RunGroup, curve: MetricCurve, points: int | None = POINTS, intervals: bool = True) -> Spread:
     """A curve of a group in at most so many points, or in all; runs that are shorter count as far as they got.
 
     Without `intervals`, which take the most time, `low` and `high` are the inter-quartile mean itself.
@@ -95,7 +95,7 @@ def spread(group: Group, curve: Curve, points: int | None = POINTS, intervals: b
     return over_runs(grid, table.reshape(len(lines), len(grid)), intervals)
 
 
-def epochs(run: Run, curve: Curve) -> list[tuple[int, float]]:
+def epochs(run: Run, curve: MetricCurve) -> list[tuple[int, float]]:
     """The steps and values of the epochs that have one; other versions may not know the key."""
     if curve.of == "step cost":
         return _step_costs(run, curve.largest)
@@ -115,7 +115,7 @@ def _step_costs(run: Run, largest: bool) -> list[tuple[int, float]]:
     ]
 
 
-def _values(run: Run, curve: Curve) -> tuple[NDArray[np.int64], Array, int]:
+def _values(run: Run, curve: MetricCurve) -> tuple[NDArray[np.int64], Array, int]:
     """The steps and values of the epochs that have one, and the last step of all."""
     known = epochs(run, curve)
     steps, values = zip(*known, strict=True) if known else ((), ())
@@ -159,12 +159,12 @@ def _statistics(table: Array, intervals: bool) -> Array:
     return np.array([*mean_and_deviation(table, axis=0), middle, low, high])
 
 
-def is_told(curve: Curve, group: Group) -> bool:
+def is_told(curve: MetricCurve, group: RunGroup) -> bool:
     """Whether a curve is one of what a group's runs are about: of any number, or of the cost that they limit."""
-    return curve.of in (None, limited(group.config).name)
+    return curve.of in (None, limited_quantity(group.config).name)
 
 
-def limits(curve: Curve, groups: Sequence[Group]) -> list[float]:
+def limits(curve: MetricCurve, groups: Sequence[RunGroup]) -> list[float]:
     """The limits that these groups have of what a curve shows."""
-    found = (limited(group.config) for group in groups)
+    found = (limited_quantity(group.config) for group in groups)
     return sorted({one.limit for one in found if one.name == curve.of and one.limit is not None})

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from safexp.doctor.certified import Certified
-from safexp.doctor.coverage import Coverage
+from safexp.doctor.coverage import CoverageCheck
 from safexp.doctor.delay import Response
 from safexp.doctor.examine import Limit, Signal
 from safexp.doctor.findings import percent
@@ -36,7 +36,7 @@ LIMIT: dict[str, Any] = {"color": "#b42318", "linewidth": 1.2, "linestyle": "--"
 
 
 @dataclass(frozen=True)
-class Picture:
+class SvgPicture:
     """A drawing with the words around it; `summary` says in a sentence what a reader would see."""
 
     title: str
@@ -45,7 +45,7 @@ class Picture:
     svg: Markup
 
 
-def pictures(limit: Limit) -> list[Picture]:
+def pictures(limit: Limit) -> list[SvgPicture]:
     """All pictures of what was found about a limit."""
     found = []
     for signal in limit.signals:
@@ -59,7 +59,7 @@ def pictures(limit: Limit) -> list[Picture]:
     return found
 
 
-def _values(signal: Signal, limit: Limit) -> Picture:
+def _values(signal: Signal, limit: Limit) -> SvgPicture:
     own = [one for one in limit.nearness if one.signal == signal.name]
 
     def draw(axes: Axes) -> None:
@@ -71,7 +71,7 @@ def _values(signal: Signal, limit: Limit) -> Picture:
         axes.set_ylabel("rows")
 
     limits = ", ".join(f"{one.limit:g}" for one in own)
-    return Picture(
+    return SvgPicture(
         f"Values of {signal.name}",
         "How often each value was logged, on a logarithmic axis; dashed: the limits. What lies between the last bar "
         "and a limit is not in the log.",
@@ -80,7 +80,7 @@ def _values(signal: Signal, limit: Limit) -> Picture:
     )
 
 
-def _response(response: Response) -> Picture:
+def _response(response: Response) -> SvgPicture:
     steps = np.arange(1, response.horizon + 1)
 
     def draw(axes: Axes) -> None:
@@ -92,7 +92,7 @@ def _response(response: Response) -> Picture:
         axes.set_xlabel("steps after the action")
         axes.set_ylabel(f"change of {response.signal}")
 
-    return Picture(
+    return SvgPicture(
         f"What {response.action} does to {response.signal}",
         f"What one standard deviation of {response.action} adds to the change in each following step, later actions "
         "being as they were; lines: ± 2 standard errors. A shield that looks one step ahead sees the first bar alone.",
@@ -102,7 +102,7 @@ def _response(response: Response) -> Picture:
     )
 
 
-def _scores(coverage: Coverage) -> Picture:
+def _scores(coverage: CoverageCheck) -> SvgPicture:
     finite = np.sort([score for score in coverage.scores if np.isfinite(score)])
 
     def draw(axes: Axes) -> None:
@@ -116,7 +116,7 @@ def _scores(coverage: Coverage) -> Picture:
         axes.set_xlabel("largest error of a stretch, in widths")
         axes.set_ylabel("share of stretches")
 
-    return Picture(
+    return SvgPicture(
         "Calibration",
         "Largest errors of stretches, each by a model that has not seen it. Grey: the width as fitted, and 1 − δ; "
         "dashed: what calibration multiplies the width by.",
@@ -125,7 +125,7 @@ def _scores(coverage: Coverage) -> Picture:
     )
 
 
-def _certified(found: Certified) -> Picture:
+def _certified(found: Certified) -> SvgPicture:
     def draw(axes: Axes) -> None:
         axes.plot(found.factors, found.logged, marker="o", markersize=4, color=COLOURS[0], label="logged actions")
         axes.plot(
@@ -145,7 +145,7 @@ def _certified(found: Certified) -> Picture:
         axes.legend(frameon=False, loc="lower right")
 
     at = found.factors.index(1.0)
-    return Picture(
+    return SvgPicture(
         "Certified actions",
         "How much would be certified in logged states if the limits were nearer to the signal's median or further from "
         "it; dashed: as given.",

@@ -21,13 +21,13 @@ from safexp.report.curves import (
     MAX_STEP_COST,
     RETURN,
     STEP_COST,
-    Curve,
+    MetricCurve,
     epochs,
     is_told,
     limits,
     spread,
 )
-from safexp.report.groups import Group, by_task, group_runs
+from safexp.report.groups import RunGroup, by_task, group_runs
 from safexp.report.plots import COLOURS, Styles, styles
 from safexp.runs.folder import Run
 
@@ -93,7 +93,7 @@ def _save_png(figure: Figure, path: Path) -> None:
 
 
 @mpl.rc_context(STYLE)
-def draw_curves(tasks: dict[str, list[Group]], drawn_as: Styles, middle: bool = False) -> Figure:
+def draw_curves(tasks: dict[str, list[RunGroup]], drawn_as: Styles, middle: bool = False) -> Figure:
     """The paper's Figure 2: a row for each metric, a column for each task, mean ± one standard deviation over runs.
 
     With `middle` it is the inter-quartile mean and its 95% bootstrap interval. The metrics of a single task are beside
@@ -116,7 +116,7 @@ def draw_curves(tasks: dict[str, list[Group]], drawn_as: Styles, middle: bool = 
 
 
 @mpl.rc_context(STYLE)
-def draw_converged(tasks: dict[str, list[Group]], drawn_as: Styles) -> Figure:
+def draw_converged(tasks: dict[str, list[RunGroup]], drawn_as: Styles) -> Figure:
     """The paper's Figure 3: box plots of the last tenth of the epochs of all runs that finished, if any did."""
     curves = _shown(tasks)
     figure, grid = _grid(curves, tasks, height=1.5)
@@ -142,7 +142,7 @@ def draw_converged(tasks: dict[str, list[Group]], drawn_as: Styles) -> Figure:
     return figure
 
 
-def converged(group: Group, curve: Curve) -> list[float]:
+def converged(group: RunGroup, curve: MetricCurve) -> list[float]:
     """The values of the last tenth of the epochs that have one, of all runs that finished, if any did."""
     found: list[float] = []
     for run in group.trained:
@@ -151,7 +151,7 @@ def converged(group: Group, curve: Curve) -> list[float]:
     return found
 
 
-def _shown(tasks: dict[str, list[Group]]) -> list[Curve]:
+def _shown(tasks: dict[str, list[RunGroup]]) -> list[MetricCurve]:
     """The metrics that some group on some task is about."""
     return [curve for curve in SHOWN if any(is_told(curve, group) for groups in tasks.values() for group in groups)]
 
@@ -161,7 +161,7 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _grid(curves: Sequence[Curve], tasks: dict[str, list[Group]], height: float) -> tuple[Figure, Any]:
+def _grid(curves: Sequence[MetricCurve], tasks: dict[str, list[RunGroup]], height: float) -> tuple[Figure, Any]:
     """A figure and its axes (metrics, tasks) with their titles; those of a single task are beside each other."""
     if len(tasks) == 1:
         figure = Figure(figsize=(2.4 * len(curves), height + 1.0), layout="constrained")
@@ -182,7 +182,7 @@ def _lowest(grid: Any, column: int) -> list[Axes]:
     return list(grid[:, 0] if grid.shape[1] == 1 else grid[-1:, column])
 
 
-def _draw_curve(axes: Axes, group: Group, curve: Curve, index: int, middle: bool) -> None:
+def _draw_curve(axes: Axes, group: RunGroup, curve: MetricCurve, index: int, middle: bool) -> None:
     found = spread(group, curve, DRAWN, intervals=middle)
     if not len(found.steps):
         return
@@ -207,7 +207,7 @@ def _draw_curve(axes: Axes, group: Group, curve: Curve, index: int, middle: bool
         axes.fill_between(found.steps, below, above, color=colour, alpha=0.16, linewidth=0)
 
 
-def _draw_limits(axes: Axes, groups: Sequence[Group], curve: Curve) -> None:
+def _draw_limits(axes: Axes, groups: Sequence[RunGroup], curve: MetricCurve) -> None:
     for limit in limits(curve, groups):
         axes.axhline(limit, color="black", linewidth=0.8, zorder=1, label=f"limit {limit:g}")
 

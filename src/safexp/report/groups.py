@@ -16,7 +16,7 @@ NOT_COMPARED = ("task", "task_options", "method", "seed")
 
 
 @dataclass(frozen=True)
-class Group:
+class RunGroup:
     """Runs of one description but for their seeds; `name` tells it from the others on its `task`."""
 
     task: str
@@ -34,7 +34,7 @@ class Group:
         return tuple(run for run in self.runs if run.status == "finished") or self.runs
 
 
-def group_runs(runs: Sequence[Run]) -> list[Group]:
+def group_runs(runs: Sequence[Run]) -> list[RunGroup]:
     """Groups in the order of their first runs, task by task.
 
     Where a seed was run twice, the second goes to a group of its own: counted twice it would make intervals too narrow.
@@ -50,15 +50,15 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
     for (task, _, _), members in sorted_out.items():
         tasks[task].append(members)
     return [
-        Group(task, name, tuple(members))
+        RunGroup(task, name, tuple(members))
         for task, groups in tasks.items()
         for name, members in zip(names([group[0].config for group in groups]), groups, strict=True)
     ]
 
 
-def by_task(groups: Sequence[Group]) -> dict[str, list[Group]]:
+def by_task(groups: Sequence[RunGroup]) -> dict[str, list[RunGroup]]:
     """The groups on each task."""
-    tasks: defaultdict[str, list[Group]] = defaultdict(list)
+    tasks: defaultdict[str, list[RunGroup]] = defaultdict(list)
     for group in groups:
         tasks[group.task].append(group)
     return dict(tasks)

@@ -13,8 +13,8 @@ from plotly.offline import get_plotlyjs
 from safexp.core.files import write_bytes
 from safexp.report import plots
 from safexp.report.coverage import coverage_charts
-from safexp.report.groups import Group, by_task, group_runs
-from safexp.report.limits import limited
+from safexp.report.groups import RunGroup, by_task, group_runs
+from safexp.report.limits import limited_quantity
 from safexp.report.maps import maps
 from safexp.report.summary import (
     GroupSummary,
@@ -38,7 +38,7 @@ NOT_ALWAYS = ("IQM", "Better", "Max cost", "Max step cost", "Coverage", "near th
 """The columns of the table that need several runs, something to compare with, such a limit, or a quantifier."""
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """A row of a table: whose, how many episodes violated, of how many, and what it says under each heading."""
 
     name: str
@@ -77,7 +77,7 @@ def render(runs: Sequence[Run], problems: Sequence[str] = (), reference: str | N
     )
 
 
-def _table(groups: Sequence[Group], reference: str) -> list[Row]:
+def _table(groups: Sequence[RunGroup], reference: str) -> list[TableRow]:
     """The table of a task, without the columns of what only some runs have, where none has it."""
     summaries = [summarise_group(group, reference_for(group, groups, reference)) for group in groups]
     rows = [_group_row(group, summary) for group, summary in zip(groups, summaries, strict=True)]
@@ -86,7 +86,7 @@ def _table(groups: Sequence[Group], reference: str) -> list[Row]:
     return [row._replace(cells={heading: row.cells[heading] for heading in kept}) for row in rows]
 
 
-def _task(task: str, groups: Sequence[Group], rows: Sequence[Row], drawn_as: plots.Styles) -> dict[str, object]:
+def _task(task: str, groups: Sequence[RunGroup], rows: Sequence[TableRow], drawn_as: plots.Styles) -> dict[str, object]:
     """A task for the template: its groups' rows, curves, maps and times."""
     return {
         "name": task,
@@ -97,7 +97,7 @@ def _task(task: str, groups: Sequence[Group], rows: Sequence[Row], drawn_as: plo
     }
 
 
-def _maps(group: Group) -> list[plots.Chart]:
+def _maps(group: RunGroup) -> list[plots.Chart]:
     """The maps of the first of a group's runs that has any."""
     told = next((run for run in group.runs if run.trajectories.early or run.trajectories.late), None)
     if told is None:
@@ -115,12 +115,12 @@ def _chart(chart: plots.Chart) -> dict[str, object]:
     }
 
 
-def _group_row(group: Group, summary: GroupSummary) -> Row:
+def _group_row(group: RunGroup, summary: GroupSummary) -> TableRow:
     """A group in its task's table."""
     spread = "" if summary.deviation is None else f" ± {number(summary.deviation)}"
     unfinished = f"\n({summary.unfinished} unfinished)" if summary.unfinished else ""
-    what = limited(group.config).name
-    return Row(
+    what = limited_quantity(group.config).name
+    return TableRow(
         group.name,
         summary.violations,
         summary.episodes,
@@ -141,10 +141,10 @@ def _group_row(group: Group, summary: GroupSummary) -> Row:
     )
 
 
-def _run_row(run: Run, name: str) -> Row:
+def _run_row(run: Run, name: str) -> TableRow:
     """A single run in the table of all."""
     summary = run.summary
-    return Row(
+    return TableRow(
         name if run.status == "finished" else f"{name} ({run.status})",
         summary.violations,
         summary.episodes,

@@ -9,23 +9,23 @@ from safexp.runs.config import RunConfig
 LimitedName = Literal["episode cost", "step cost"]
 
 
-class Limited(NamedTuple):
+class LimitedQuantity(NamedTuple):
     """The limited quantity, and its limit where that is one number for what is shown: the plain sum, or the largest."""
 
     name: LimitedName
     limit: float | None
 
 
-def limited(config: RunConfig) -> Limited:
+def limited_quantity(config: RunConfig) -> LimitedQuantity:
     """What a run of this description limits; the cost of a margin is how far it falls below 0."""
     match config.constraint:
         case "budget":
-            return Limited("episode cost", config.limit if config.discount == 1 else None)
+            return LimitedQuantity("episode cost", config.limit if config.discount == 1 else None)
         case "instantaneous":
-            return Limited("step cost", config.limit)
+            return LimitedQuantity("step cost", config.limit)
         case "margin":
-            return Limited("step cost", 0.0)
+            return LimitedQuantity("step cost", 0.0)
         case "within":
-            return Limited("step cost", 0.0)
+            return LimitedQuantity("step cost", 0.0)
         case "schedule":
-            return Limited("step cost", None)
+            return LimitedQuantity("step cost", None)

@@ -29,7 +29,7 @@ GOAL = {"name": "goal", "fillcolor": "#e3f1e6", "line": {"color": "#14532d", "wi
 START = {"symbol": "circle", "size": 6, "color": "#ffffff", "line": {"color": INK, "width": 1.5}}
 
 
-class Look(NamedTuple):
+class EndingStyle(NamedTuple):
     """An ending in a word and in a sentence, and how its paths are drawn."""
 
     name: str
@@ -38,20 +38,20 @@ class Look(NamedTuple):
     marker: dict[str, Any]
 
 
-LOOKS: dict[Ending, Look] = {
-    "kept": Look(
+ENDING_STYLES: dict[Ending, EndingStyle] = {
+    "kept": EndingStyle(
         "kept",
         "kept the constraint",
         {"color": "#0a58a8", "dash": "solid", "width": 1.5},
         {"color": "#0a58a8", "symbol": "circle", "size": 7},
     ),
-    "stopped": Look(
+    "stopped": EndingStyle(
         "stopped",
         "stopped in time",
         {"color": "#8a5a00", "dash": "dash", "width": 2},
         {"color": "#8a5a00", "symbol": "square", "size": 8},
     ),
-    "violated": Look(
+    "violated": EndingStyle(
         "violated",
         "broke the constraint",
         {"color": "#a3120a", "dash": "dot", "width": 2.5},
@@ -74,8 +74,8 @@ def _chart(title: str, which: str, ways: Sequence[Trajectory], few: Sequence[Tra
     shared = len({way.floor for way in ways}) == 1
     groups = [list(ways)] if shared else [[way] for way in few]
     shown = [way for group in groups for way in group]
-    counts = {ending: sum(way.ending == ending for way in shown) for ending in LOOKS}
-    told = ", ".join(f"{count} {LOOKS[ending].phrase}" for ending, count in counts.items() if count)
+    counts = {ending: sum(way.ending == ending for way in shown) for ending in ENDING_STYLES}
+    told = ", ".join(f"{count} {ENDING_STYLES[ending].phrase}" for ending, count in counts.items() if count)
     episodes = f"{which} {len(shown)} recorded episodes" if len(shown) > 1 else f"{which} recorded episode"
     caption = f"The {episodes}: {told}."
     if not shared:
@@ -88,7 +88,7 @@ def _figure(groups: Sequence[Sequence[Trajectory]]) -> go.Figure:
     """A panel for each group of episodes that share a map, in a square grid, with one legend for all."""
     side = 1 if len(groups) == 1 else 2
     figure = go.Figure(layout=_layout())
-    for ending, look in LOOKS.items():  # all of them, so that maps beside each other have equal legends
+    for ending, look in ENDING_STYLES.items():  # all of them, so that maps beside each other have equal legends
         figure.add_trace(_scatter([], ending, "lines+markers", look.line, look.marker, name=look.name))
     figure.add_trace(_scatter([], "start", "markers", {}, START, name="start"))
     for index, ways in enumerate(groups):
@@ -143,7 +143,7 @@ def _disc(centre: Place, radius: float, axes: str) -> dict[str, Any]:
 
 def _add_paths(figure: go.Figure, axes: str, ways: Sequence[Trajectory]) -> None:
     """The paths of each ending, marked where they end; above them where they all began."""
-    for ending, look in LOOKS.items():
+    for ending, look in ENDING_STYLES.items():
         paths = [way.path for way in ways if way.ending == ending]
         if paths:
             figure.add_trace(_scatter(paths, ending, "lines", look.line, {}, axes))

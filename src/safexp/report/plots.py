@@ -13,8 +13,8 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
-from safexp.report.curves import CURVES, Curve, Spread, is_told, limits, spread
-from safexp.report.groups import Group
+from safexp.report.curves import CURVES, MetricCurve, Spread, is_told, limits, spread
+from safexp.report.groups import RunGroup
 
 COLOURS = ("#0a58a8", "#c2410c", "#0f766e", "#7e22ce", "#a16207", "#be185d", "#334155", "#4d7c0f")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -37,18 +37,18 @@ class Chart:
     figure: go.Figure
 
 
-def styles(groups: Sequence[Group]) -> Styles:
+def styles(groups: Sequence[RunGroup]) -> Styles:
     """How the groups are drawn, in the order of their names' first appearance."""
     return {name: index for index, name in enumerate(dict.fromkeys(group.name for group in groups))}
 
 
-def charts(groups: Sequence[Group], drawn_as: Styles) -> list[Chart]:
+def charts(groups: Sequence[RunGroup], drawn_as: Styles) -> list[Chart]:
     """All learning curves of the groups on one task, each with the groups that it is about."""
     told = {curve: [group for group in groups if is_told(curve, group)] for curve in CURVES}
     return [draw(curve, members, drawn_as) for curve, members in told.items() if members]
 
 
-def draw(curve: Curve, groups: Sequence[Group], drawn_as: Styles) -> Chart:
+def draw(curve: MetricCurve, groups: Sequence[RunGroup], drawn_as: Styles) -> Chart:
     """One number of all groups: the mean over runs, and ± one standard deviation where there are several."""
     figure = go.Figure(layout=layout(curve.axis, [group.name for group in groups], curve.floor))
     spreads = [spread(group, curve) for group in groups]

@@ -17,7 +17,7 @@ from safexp.records.statistics import (
     mean_and_deviation,
     probability_of_improvement,
 )
-from safexp.report.groups import Group
+from safexp.report.groups import RunGroup
 from safexp.runs.folder import Run
 from safexp.runs.summary import Interval, Summary
 
@@ -54,7 +54,7 @@ class GroupSummary:
     coverage: Coverage
 
 
-def summarise_group(group: Group, reference: Group | None = None) -> GroupSummary:
+def summarise_group(group: RunGroup, reference: RunGroup | None = None) -> GroupSummary:
     """The numbers of a group, compared with the reference on the same task, if there is one."""
     each = [run.summary for run in group.runs]
     returns = _returns(group)
@@ -87,7 +87,7 @@ def summarise_group(group: Group, reference: Group | None = None) -> GroupSummar
     )
 
 
-def reference_name(groups: Sequence[Group], wanted: str | None = None) -> str:
+def reference_name(groups: Sequence[RunGroup], wanted: str | None = None) -> str:
     """With which groups the others on their task are compared: those of the wanted name, or of the commonest.
 
     Raises:
@@ -99,7 +99,7 @@ def reference_name(groups: Sequence[Group], wanted: str | None = None) -> str:
     return wanted or max(known, key=lambda name: known[name])
 
 
-def reference_for(group: Group, groups: Sequence[Group], name: str) -> Group | None:
+def reference_for(group: RunGroup, groups: Sequence[RunGroup], name: str) -> RunGroup | None:
     """The group of this name on the same task, unless it is the group itself."""
     found = next((other for other in groups if (other.task, other.name) == (group.task, name)), None)
     return None if found is group else found
@@ -151,7 +151,7 @@ def interventions_text(summary: Summary | GroupSummary) -> str:
     return f"{summary.interventions:,}{driven}"
 
 
-def _returns(group: Group) -> list[float]:
+def _returns(group: RunGroup) -> list[float]:
     return [score for run in group.trained if (score := run.summary.final_return) is not None]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from safexp.report.curves import CURVES, spread
-from safexp.report.groups import Group, group_runs
+from safexp.report.groups import RunGroup, group_runs
 from safexp.report.summary import labels, reference_for, reference_name, summarise_group
 from safexp.report.times import PARTS, group_seconds, seconds_in
 from safexp.runs.folder import Run
@@ -30,7 +30,7 @@ def write_tables(folder: Path, runs: Sequence[Run], reference: str | None = None
     return [folder / name for name in tables]
 
 
-def run_rows(runs: Sequence[Run], groups: Sequence[Group]) -> list[dict[str, Any]]:
+def run_rows(runs: Sequence[Run], groups: Sequence[RunGroup]) -> list[dict[str, Any]]:
     """A row for each run."""
     named = {id(run): group.name for group in groups for run in group.runs}
     return [
@@ -51,7 +51,7 @@ def run_rows(runs: Sequence[Run], groups: Sequence[Group]) -> list[dict[str, Any
     ]
 
 
-def group_row(group: Group, reference: Group | None) -> dict[str, Any]:
+def group_row(group: RunGroup, reference: RunGroup | None) -> dict[str, Any]:
     """The row of a group; its seconds are per 100,000 steps."""
     return {
         "task": group.task,
@@ -62,7 +62,7 @@ def group_row(group: Group, reference: Group | None) -> dict[str, Any]:
     }
 
 
-def curve_rows(group: Group) -> list[dict[str, Any]]:
+def curve_rows(group: RunGroup) -> list[dict[str, Any]]:
     """A row for each metric and epoch of a group."""
     rows = []
     for curve in CURVES:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from safexp.report.groups import Group
+from safexp.report.groups import RunGroup
 from safexp.report.plots import Chart, wrapped
 from safexp.runs.folder import Run
 
@@ -36,7 +36,7 @@ def seconds_in(run: Run) -> dict[str, float]:
     return known | {"other": max(float(run.timing["seconds"]) - sum(known.values()), 0.0)}
 
 
-def group_seconds(group: Group) -> dict[str, float]:
+def group_seconds(group: RunGroup) -> dict[str, float]:
     """Seconds per `PER_STEPS` steps in every part, over all runs that say so."""
     told = [(seconds_in(run), int(run.timing["steps"])) for run in group.runs if run.timing.get("seconds_in")]
     steps = sum(count for _, count in told)
@@ -45,7 +45,7 @@ def group_seconds(group: Group) -> dict[str, float]:
     return {name: PER_STEPS * sum(spent[name] for spent, _ in told) / steps for name in PARTS}
 
 
-def time_charts(groups: Sequence[Group]) -> list[Chart]:
+def time_charts(groups: Sequence[RunGroup]) -> list[Chart]:
     """A bar for every group on a task, or nothing where no run was timed."""
     bars = {group.name: spent for group in groups if (spent := group_seconds(group))}
     if not bars:

@@ -9,13 +9,12 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from safexp.constraints import Constraint
 from safexp.core.extras import needed_for
 from safexp.report.gauge import Gauge, gauge
-from safexp.runs.play import Choices, Moment
+from safexp.runs.play import Choices, Moment, Picture
 from safexp.tasks.drawing import ALARM, BODY, FLOOR, GRID, NOSE, TARGET_EDGE, draw
 from safexp.tasks.scene import Scene
 
@@ -31,8 +30,6 @@ EDGE = 6
 INK, FAINT, PAPER = (40, 42, 46), (120, 122, 126), (255, 255, 255)
 SAFE, UNSAFE = (190, 224, 198), (240, 200, 192)
 AMBER = (214, 140, 20)
-
-Picture = NDArray[np.uint8]
 
 
 def film(moments: Iterable[Moment], constraint: Constraint, title: str, fps: int) -> Iterator[Picture]:

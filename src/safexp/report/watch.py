@@ -15,11 +15,11 @@ from rich.progress_bar import ProgressBar as Bar
 from rich.table import Table
 from rich.text import Text
 
-from safexp.report.limits import limited
+from safexp.report.limits import limited_quantity
 from safexp.report.summary import number
 from safexp.runs import folder as run_folder
 from safexp.runs.config import RunConfig
-from safexp.runs.sweep import Outcome, sweep
+from safexp.runs.sweep import RunOutcome, sweep
 
 if TYPE_CHECKING:
     from safexp.runs.trackers import Start  # which needs torch
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def watched_sweep(
     configs: Sequence[RunConfig], workers: int, ray: str | None = None, track: Start | None = None
-) -> list[Outcome]:
+) -> list[RunOutcome]:
     """Run all of these, and show how they go on."""
     with Watch(configs) as watch:
         return sweep(configs, workers, ray=ray, tell=watch.tell, track=track)
@@ -44,7 +44,7 @@ class Watch:
     def __init__(self, configs: Sequence[RunConfig], console: Console | None = None) -> None:
         self.console = console or Console(stderr=True, highlight=False)
         self._configs = configs
-        self._outcomes: dict[Path, Outcome] = {}
+        self._outcomes: dict[Path, RunOutcome] = {}
         self._live = Live(console=self.console, auto_refresh=False, transient=True)
         self._began = time.perf_counter()
         self._before = sum(self._steps(config) for config in configs)
@@ -57,7 +57,7 @@ class Watch:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def tell(self, outcome: Outcome | None) -> None:
+    def tell(self, outcome: RunOutcome | None) -> None:
         """A run is over, or a second has passed."""
         if outcome is not None:
             self._outcomes[outcome.folder] = outcome
@@ -81,7 +81,7 @@ class Watch:
             done += steps
             if steps and config.folder not in self._outcomes:
                 line = run_folder.last_line(config.folder)
-                cost = line.get("mean_cost") if limited(config).name == "episode cost" else None
+                cost = line.get("mean_cost") if limited_quantity(config).name == "episode cost" else None
                 table.add_row(
                     escape(config.folder.name),
                     Bar(config.steps, steps, width=20),

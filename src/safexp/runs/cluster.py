@@ -18,7 +18,7 @@ from safexp.core.extras import needed_for
 from safexp.core.files import write_bytes
 from safexp.runs import folder as run_folder
 from safexp.runs.config import RunConfig
-from safexp.runs.sweep import Do, Outcome
+from safexp.runs.sweep import Do, RunOutcome
 
 RETRIES = 3
 TICK = 1.0
@@ -27,11 +27,11 @@ TICK = 1.0
 class Parcel(NamedTuple):
     """An outcome, with the files of its folder by their relative names where the folder is not shared."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     files: dict[str, bytes]
 
 
-def on_cluster(do: Do, configs: Sequence[RunConfig], workers: int, address: str) -> Iterator[Outcome | None]:
+def on_cluster(do: Do, configs: Sequence[RunConfig], workers: int, address: str) -> Iterator[RunOutcome | None]:
     """Outcomes as they come, and None now and then.
 
     Raises:
@@ -85,7 +85,7 @@ def run_there(do: Do, config: RunConfig, token: Path) -> Parcel:
             for path in local.rglob("*")
             if path.is_file() and path.name != run_folder.LOCK
         }
-        return Parcel(Outcome(config.folder, outcome.problem), files)
+        return Parcel(RunOutcome(config.folder, outcome.problem), files)
 
 
 def _knock(address: str) -> None:
@@ -102,11 +102,11 @@ def _leave_token(parent: Path) -> Path:
     return token
 
 
-def _receive(ray: Any, future: Any, folder: Path) -> Outcome:
+def _receive(ray: Any, future: Any, folder: Path) -> RunOutcome:
     try:
         parcel: Parcel = ray.get(future)
     except ray.exceptions.RayError as error:
-        return Outcome(folder, f"its worker was lost {RETRIES + 1} times ({type(error).__name__})")
+        return RunOutcome(folder, f"its worker was lost {RETRIES + 1} times ({type(error).__name__})")
     for name, content in parcel.files.items():
         write_bytes(folder / name, content)
-    return Outcome(folder, parcel.outcome.problem)
+    return RunOutcome(folder, parcel.outcome.problem)

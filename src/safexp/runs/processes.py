@@ -16,7 +16,7 @@ from multiprocessing.process import BaseProcess
 from typing import NamedTuple
 
 from safexp.runs.config import RunConfig
-from safexp.runs.sweep import Do, Outcome
+from safexp.runs.sweep import Do, RunOutcome
 
 ATTEMPTS = 3
 """How often a run is taken up whose process dies."""
@@ -34,7 +34,7 @@ class Work(NamedTuple):
     answer: Connection
 
 
-def in_processes(do: Do, configs: Sequence[RunConfig], workers: int) -> Iterator[Outcome | None]:
+def in_processes(do: Do, configs: Sequence[RunConfig], workers: int) -> Iterator[RunOutcome | None]:
     """Outcomes as they come, and None now and then; nothing is left running, however this ends."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["safexp.runs.run"])
@@ -53,7 +53,7 @@ def in_processes(do: Do, configs: Sequence[RunConfig], workers: int) -> Iterator
                     waiting.appendleft((work.config, work.attempt + 1))
                 else:
                     problem = f"its process died {ATTEMPTS} times (exit code {work.process.exitcode})"
-                    yield outcome or Outcome(work.config.folder, problem)
+                    yield outcome or RunOutcome(work.config.folder, problem)
             yield None
     finally:
         for work in running:
@@ -70,7 +70,7 @@ def _start(context: multiprocessing.context.ForkServerContext, do: Do, config: R
     return Work(config, attempt, process, answer)
 
 
-def _outcome(work: Work) -> Outcome | None:
+def _outcome(work: Work) -> RunOutcome | None:
     """What a process that is over said, if it said anything."""
     work.process.join()
     try:

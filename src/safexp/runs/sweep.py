@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from safexp.runs.trackers import Start  # which needs torch
 
 
-class Outcome(NamedTuple):
+class RunOutcome(NamedTuple):
     """How a run of a sweep came out: its folder, and what went wrong, if anything did."""
 
     folder: Path
     problem: str | None
 
 
-Do = Callable[[RunConfig], Outcome]
+Do = Callable[[RunConfig], RunOutcome]
 """What a worker does."""
 
 
@@ -31,9 +31,9 @@ def sweep(
     workers: int = 2,
     *,
     ray: str | None = None,
-    tell: Callable[[Outcome | None], None] = lambda news: None,
+    tell: Callable[[RunOutcome | None], None] = lambda news: None,
     track: Start | None = None,
-) -> list[Outcome]:
+) -> list[RunOutcome]:
     """Run all of these, so many at a time; one that fails does not stop the others.
 
     A run that has finished is kept, one that was interrupted or has fewer steps goes on from its last checkpoint, and
@@ -63,7 +63,7 @@ def sweep(
         from safexp.runs.cluster import on_cluster
 
         news = on_cluster(do, configs, workers, ray)
-    outcomes: dict[Path, Outcome] = {}
+    outcomes: dict[Path, RunOutcome] = {}
     for outcome in news:
         if outcome is not None:
             outcomes[outcome.folder] = outcome
@@ -71,12 +71,12 @@ def sweep(
     return [outcomes[folder] for folder in folders]
 
 
-def run_one(config: RunConfig, track: Start | None = None) -> Outcome:
+def run_one(config: RunConfig, track: Start | None = None) -> RunOutcome:
     """Do a run, or what is missing of it."""
     from safexp.runs.run import run
 
     try:
         run(config, resume=True, track=track)
     except (ValueError, OSError, RunFailedError) as error:
-        return Outcome(config.folder, str(error))
-    return Outcome(config.folder, None)
+        return RunOutcome(config.folder, str(error))
+    return RunOutcome(config.folder, None)

@@ -13,7 +13,7 @@ from safexp.quantifiers.base import Quantifier
 from safexp.quantifiers.calibrated import Calibrated
 from safexp.quantifiers.change import ChangeModel
 from safexp.quantifiers.known import Known
-from safexp.quantifiers.per_cost import Each
+from safexp.quantifiers.per_cost import PerCost
 from safexp.quantifiers.unknown import Unknown
 from safexp.shield.transitions import parts_of
 
@@ -25,12 +25,12 @@ def certificate_for(constraint: Constraint, quantifier: Quantifier, observation_
         ValueError: where it cannot answer for the constraint.
     """
     parts = parts_of(constraint)
-    if isinstance(constraint, AllOf) and not isinstance(quantifier, Each):
-        quantifier = Each.of(quantifier, len(parts))
-    given = quantifier.parts if isinstance(quantifier, Each) else (quantifier,)
-    if isinstance(quantifier, Each) and len(given) == len(parts):
+    if isinstance(constraint, AllOf) and not isinstance(quantifier, PerCost):
+        quantifier = PerCost.of(quantifier, len(parts))
+    given = quantifier.parts if isinstance(quantifier, PerCost) else (quantifier,)
+    if isinstance(quantifier, PerCost) and len(given) == len(parts):
         found = [_for_part(part, own, observation_space) for part, own in zip(parts, given, strict=True)]
-        quantifier = quantifier if all(a is b for a, b in zip(found, given, strict=True)) else Each(*found)
+        quantifier = quantifier if all(a is b for a, b in zip(found, given, strict=True)) else PerCost(*found)
     elif len(parts) == 1:
         quantifier = _for_part(constraint, quantifier, observation_space)
     if quantifier.num_costs != constraint.num_costs:
@@ -57,7 +57,7 @@ def _for_part(constraint: Constraint, quantifier: Quantifier, space: spaces.Spac
     if isinstance(quantifier, Known) or quantifier.is_regression:
         return ChangeModel(quantifier).bound_to(constraint.sides, _inputs(constraint, space))
     if isinstance(quantifier, Unknown) and constraint.num_costs > 1:
-        return Each.of(quantifier, constraint.num_costs)
+        return PerCost.of(quantifier, constraint.num_costs)
     return quantifier
 
 

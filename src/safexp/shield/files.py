@@ -13,7 +13,7 @@ from safexp.core.spaces import build_space, describe_space
 from safexp.quantifiers.base import Quantifier
 from safexp.quantifiers.files import build_quantifier, describe_quantifier
 from safexp.quantifiers.foreign import take_back
-from safexp.quantifiers.per_cost import Each
+from safexp.quantifiers.per_cost import PerCost
 from safexp.shield.bounds import describe_levels
 from safexp.shield.candidates import SafeAction
 
@@ -66,8 +66,8 @@ def build_shield(
         )
     if quantifier is None:
         quantifier = build_quantifier(document["quantifier"])
-    elif document["quantifier"]["name"] == "Each" and not isinstance(quantifier, Each):
-        quantifier = Each.of(quantifier, len(document["quantifier"]["parts"]))  # as it was when it was trained
+    elif document["quantifier"]["name"] == "PerCost" and not isinstance(quantifier, PerCost):
+        quantifier = PerCost.of(quantifier, len(document["quantifier"]["parts"]))  # as it was when it was trained
     described = document["constraint"]
     if constraint is None and described is not None and not has_functions(described):
         constraint = build_constraint(described)

@@ -119,7 +119,7 @@ class ShieldedPolicy:
         if self._ones.size != shield.quantifier.num_costs:
             raise ValueError(
                 f"{type(constraint).__name__} limits {self._ones.size} costs, but the shield bounds "
-                f"{shield.quantifier.num_costs}: give its shield one quantifier for each, Each(...)."
+                f"{shield.quantifier.num_costs}: give its shield one quantifier for each, PerCost(...)."
             )
         self._awaited: Answer | None = None
         self._last: NDArray[Any] | None = None

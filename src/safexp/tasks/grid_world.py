@@ -13,10 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.core.arrays import Array
+from safexp.core.arrays import Array, Flags
 
 Indices = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 STAY, RIGHT, DOWN, LEFT, UP = range(5)
 STEPS = ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0))
@@ -79,7 +78,7 @@ class GridWorld:
         return self._neighbours[0]
 
     @cached_property
-    def valid(self) -> Mask:
+    def valid(self) -> Flags:
         """Which of the actions (N, 5) stay on the map."""
         return self._neighbours[1]
 
@@ -111,7 +110,7 @@ class GridWorld:
         return 0.5 - np.asarray(safety, dtype=np.float64) / (2.0 * self.scale)
 
     @cached_property
-    def _neighbours(self) -> tuple[Indices, Mask]:
+    def _neighbours(self) -> tuple[Indices, Flags]:
         n = len(self.altitude)
         row, column = np.divmod(np.arange(n * n), n)
         rows = row[:, None] + [step[0] for step in STEPS]
@@ -175,7 +174,7 @@ def axis_kernel(size: int, step: float, length_scale: float) -> Array:
     return np.asarray(np.exp(-0.5 * ((x[:, None] - x) / length_scale) ** 2))
 
 
-def violations(altitude: Array, path: Indices, thresholds: Array) -> Mask:
+def violations(altitude: Array, path: Indices, thresholds: Array) -> Flags:
     """Which of the moves of `path` (T + 1 cells) climbed too fast, from the true altitude alone.
 
     Written apart from everything that certifies, so that a shared mistake cannot hide a violation.
@@ -184,7 +183,7 @@ def violations(altitude: Array, path: Indices, thresholds: Array) -> Mask:
     return np.asarray(heights[1:] - heights[:-1] > -thresholds[: len(path) - 1])
 
 
-def _two_way(altitude: Array, threshold: float) -> Mask:
+def _two_way(altitude: Array, threshold: float) -> Flags:
     """Which neighbours (N, 5) can be entered and left with a safety of at least `threshold`."""
     allowed = np.zeros((*altitude.shape, 5), dtype=bool)
     across = np.abs(np.diff(altitude, axis=1)) <= -threshold

@@ -8,13 +8,13 @@ import pytest
 from safexp.tasks.navigation import placement
 from safexp.tasks.navigation.layouts import DYNAMIC, MOVING, STATIC, Layout
 from safexp.tasks.navigation.placement import Things
-from safexp.tasks.navigation.resets import Starts
+from safexp.tasks.navigation.resets import StartSupply
 from safexp.tasks.navigation.robots import POINT
 from safexp.tasks.navigation.suite import GOAL1
 
 
 def starts(layout: Layout, count: int) -> np.ndarray:
-    return Starts(layout, POINT).take(np.random.default_rng(0), count).layouts
+    return StartSupply(layout, POINT).take(np.random.default_rng(0), count).layouts
 
 
 @pytest.mark.parametrize("layout", [STATIC, DYNAMIC, GOAL1, MOVING], ids=lambda layout: layout.name)
@@ -45,8 +45,8 @@ def test_static_starts_are_uniform_on_what_is_free() -> None:
 
 
 def test_starts_do_not_depend_on_how_many_are_asked_for_at_once() -> None:
-    together = Starts(GOAL1, POINT).take(np.random.default_rng(3), 20)
-    rng, supply = np.random.default_rng(3), Starts(GOAL1, POINT)
+    together = StartSupply(GOAL1, POINT).take(np.random.default_rng(3), 20)
+    rng, supply = np.random.default_rng(3), StartSupply(GOAL1, POINT)
     apart = [supply.take(rng, count) for count in (1, 5, 14)]
     for field, whole in enumerate(together):
         assert np.array_equal(whole, np.concatenate([part[field] for part in apart]))

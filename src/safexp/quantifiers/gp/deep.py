@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
 from safexp.core.extras import needed_for
-from safexp.quantifiers.gp.deep_model import DeepModel, HiddenLayers, Predictor
+from safexp.quantifiers.gp.deep_model import DeepModel, DeepPredictor, HiddenLayers
 from safexp.quantifiers.gp.inducing import InducingGP
 from safexp.quantifiers.regression import check_counts
 from safexp.quantifiers.support import REACH
@@ -84,7 +84,7 @@ class DeepGP(InducingGP[DeepModel]):
         self.num_samples = (2 if shared else 10) if num_samples is None else num_samples
         check_counts("DeepGP", num_samples=self.num_samples)
 
-    def _trained(self, pairs: Array, values: Array, steps: int, rng: np.random.Generator) -> Predictor:
+    def _trained(self, pairs: Array, values: Array, steps: int, rng: np.random.Generator) -> DeepPredictor:
         with needed_for("training DeepGP"):
             from safexp.quantifiers.gp.deep_training import train
 
@@ -100,8 +100,8 @@ class DeepGP(InducingGP[DeepModel]):
             learning_rate=self.learning_rate,
             rng=rng,
         )
-        return Predictor(*trained, self.num_samples, self.seed)
+        return DeepPredictor(*trained, self.num_samples, self.seed)
 
-    def _from_state(self, parts: dict[str, NDArray[Any]]) -> Predictor:
+    def _from_state(self, parts: dict[str, NDArray[Any]]) -> DeepPredictor:
         model = DeepModel.of(parts)
-        return Predictor(model, HiddenLayers(model.layers[:-1]), self.num_samples, self.seed)
+        return DeepPredictor(model, HiddenLayers(model.layers[:-1]), self.num_samples, self.seed)

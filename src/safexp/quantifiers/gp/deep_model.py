@@ -68,7 +68,7 @@ class DeepModel:
         return cls(np.array(state["shift"]), np.array(state["scale"]), layers, np.array(state["log_noise"]).reshape(()))
 
 
-class Predictor:
+class DeepPredictor:
     """A deep GP ready for questions.
 
     Each of `num_samples` samples runs all points through the hidden layers with the same standard normal draws, so that

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from safexp.core.arrays import Array
 from safexp.core.extras import needed_for
 from safexp.quantifiers.gp.inducing import InducingGP
-from safexp.quantifiers.gp.sparse_model import Predictor, SparseModel
+from safexp.quantifiers.gp.sparse_model import SparseModel, SparsePredictor
 from safexp.quantifiers.regression import check_finite
 
 
@@ -41,7 +41,7 @@ class SparseGP(InducingGP[SparseModel]):
         seed: of the first inducing inputs, of batches, and of what is kept.
     """
 
-    def _trained(self, pairs: Array, values: Array, steps: int, rng: np.random.Generator) -> Predictor:
+    def _trained(self, pairs: Array, values: Array, steps: int, rng: np.random.Generator) -> SparsePredictor:
         with needed_for("training SparseGP"):
             from safexp.quantifiers.gp.sparse_training import train
 
@@ -56,7 +56,7 @@ class SparseGP(InducingGP[SparseModel]):
             rng=rng,
         )
         check_finite("SparseGP", **model.state())
-        return Predictor(model, self._data.num_states)
+        return SparsePredictor(model, self._data.num_states)
 
-    def _from_state(self, parts: dict[str, NDArray[Any]]) -> Predictor:
-        return Predictor(SparseModel.of(parts), self._data.num_states)
+    def _from_state(self, parts: dict[str, NDArray[Any]]) -> SparsePredictor:
+        return SparsePredictor(SparseModel.of(parts), self._data.num_states)

@@ -40,7 +40,7 @@ class SparseModel:
         return cls(**{name: part.reshape(()) if name in scalars else part for name, part in state.items()})
 
 
-class Predictor:
+class SparsePredictor:
     """A model rearranged so that a prediction needs one matrix product and no factorisation.
 
     With a = L⁻¹k, the variance k** − aᵀ(I − covariance)a is k** − |W·k|² for W = √(I − covariance)·L⁻¹, a sum of

@@ -15,10 +15,10 @@ from typing import Literal, NamedTuple, final
 import numpy as np
 from scipy.special import ndtr
 
-from safexp.core.arrays import Array
+from safexp.core.arrays import Array, Flags
 from safexp.studies.finite.grid_gp import GridGP
 from safexp.studies.finite.grid_planning import policy_iteration, returnable, shortest_route
-from safexp.tasks.grid_world import STAY, GridWorld, Indices, Mask
+from safexp.tasks.grid_world import STAY, GridWorld, Indices
 
 EarlyStop = Literal["es2", "p-es2", "never"]
 
@@ -47,8 +47,8 @@ class PlannerSettings:
 class Belief(NamedTuple):
     """What is known of some moves: surely safe, possibly safe, the expected slack and its deviation."""
 
-    certified: Mask
-    possible: Mask
+    certified: Flags
+    possible: Flags
     slack: Array
     deviation: Array
 
@@ -73,8 +73,8 @@ class Run:
 
     path: Indices
     rewards: Array
-    certified: Mask
-    ever_certified: Mask
+    certified: Flags
+    ever_certified: Flags
     certified_pairs: Indices
     first_certified: Indices
     exploration_steps: int
@@ -132,8 +132,8 @@ class Explorer:
         self._maps = np.stack([world.altitude.ravel(), world.reward.ravel()])
         self.model = GridGP(2, len(world.altitude), step=world.step)
         self.exploring = True
-        self.certified: Mask = np.zeros((world.size, 5), dtype=bool)
-        self.usable: Mask = self.certified
+        self.certified: Flags = np.zeros((world.size, 5), dtype=bool)
+        self.usable: Flags = self.certified
         self._targets = 0
         self._route: list[tuple[int, int]] = []
         self._policy = self._es2_policy = np.full(world.size, STAY)
@@ -189,7 +189,7 @@ class Explorer:
         self._stale |= not np.array_equal(before, self.usable)
         return belief
 
-    def _returnable(self, moves: Mask, state: int) -> Mask:
+    def _returnable(self, moves: Flags, state: int) -> Flags:
         inside = returnable(moves, state)
         return np.asarray(moves & inside[:, None] & inside[self._world.next_state])
 
@@ -228,7 +228,7 @@ class Explorer:
         return np.asarray(bound[self._world.next_state])
 
     def _plans(
-        self, allowed: Mask, reward: Array, chance: Array | float, policy: Indices
+        self, allowed: Flags, reward: Array, chance: Array | float, policy: Indices
     ) -> Iterator[tuple[Indices, Array]]:
         discount = np.broadcast_to(self._settings.discount * chance, reward.shape)
         return policy_iteration(self._world.next_state, allowed, chance * reward, discount, policy)

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from safexp.core.arrays import Array
-from safexp.tasks.grid_world import DOWN, LEFT, RIGHT, UP, Indices, Mask
+from safexp.core.arrays import Array, Flags
+from safexp.tasks.grid_world import DOWN, LEFT, RIGHT, UP, Indices
 
 
-def returnable(allowed: Mask, state: int) -> Mask:
+def returnable(allowed: Flags, state: int) -> Flags:
     """The cells (N,) that can be reached from `state` over allowed moves *and* from which it can be reached.
 
     Whoever stays among them can never be trapped.
@@ -25,7 +25,7 @@ def returnable(allowed: Mask, state: int) -> Mask:
     return _cells(inside, len(allowed))
 
 
-def shortest_route(allowed: Mask, start: int, end: int) -> list[tuple[int, int]]:
+def shortest_route(allowed: Flags, start: int, end: int) -> list[tuple[int, int]]:
     """The moves (cell, action) of a shortest path over allowed moves; `end` must be reachable."""
     shifts = _shifts(allowed)
     generations = _generations(shifts, start)
@@ -57,7 +57,7 @@ def evaluate_policy(next_state: Indices, reward: Array, discount: Array) -> Arra
 
 
 def policy_iteration(
-    next_state: Indices, allowed: Mask, reward: Array, discount: Array, policy: Indices
+    next_state: Indices, allowed: Flags, reward: Array, discount: Array, policy: Indices
 ) -> Iterator[tuple[Indices, Array]]:
     """Ever better policies (N,) among the allowed moves and their values, from `policy` on; the last is optimal.
 
@@ -82,7 +82,7 @@ def policy_iteration(
         policy = np.where(better, best, policy)
 
 
-def _shifts(allowed: Mask) -> tuple[tuple[int, int], ...]:
+def _shifts(allowed: Flags) -> tuple[tuple[int, int], ...]:
     """For right, down, left and up: the cells that may move so, and by how many cells that shifts them."""
     n = round(len(allowed) ** 0.5)
     packed = np.packbits(allowed.T, axis=1, bitorder="little")
@@ -105,6 +105,6 @@ def _generations(shifts: tuple[tuple[int, int], ...], start: int) -> list[int]:
     return generations
 
 
-def _cells(bits: int, count: int) -> Mask:
+def _cells(bits: int, count: int) -> Flags:
     packed = np.frombuffer(bits.to_bytes(-(-count // 8), "little"), dtype=np.uint8)
     return np.unpackbits(packed, count=count, bitorder="little").astype(bool)

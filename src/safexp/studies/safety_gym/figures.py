@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from safexp.report.figures import draw_converged, draw_curves, save_figures
-from safexp.report.groups import Group, by_task
+from safexp.report.groups import RunGroup, by_task
 from safexp.studies.safety_gym.comparison import Selection
 from safexp.studies.safety_gym.study import ENTRIES, FIGURE_3
 from safexp.studies.safety_gym.tables import label, task_label
@@ -42,9 +42,11 @@ def write_study_figures(folder: Path, selection: Selection, epochs: int, figure_
     return save_figures(folder, drawings, formats=("png", "pdf"))
 
 
-def _groups(selection: Selection, epochs: int) -> list[Group]:
+def _groups(selection: Selection, epochs: int) -> list[RunGroup]:
     return [
-        Group(f"{task_label(task)}, {epochs:,} epochs", label(method), tuple(result.run(epochs) for result in results))
+        RunGroup(
+            f"{task_label(task)}, {epochs:,} epochs", label(method), tuple(result.run(epochs) for result in results)
+        )
         for (task, method), results in selection.items()
     ]
 

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from safexp.core.arrays import Array
-
-Mask = NDArray[np.bool_]
-Info = dict[str, Any]
+from safexp.core.arrays import Array, Flags
+from safexp.envs.infos import Info
 
 
 def checked_actions(actions: ArrayLike, shape: tuple[int, ...]) -> Array:
@@ -32,7 +30,7 @@ def checked_actions(actions: ArrayLike, shape: tuple[int, ...]) -> Array:
     return array
 
 
-def reset_mask(options: dict[str, Any] | None, num_envs: int) -> Mask:
+def reset_mask(options: dict[str, Any] | None, num_envs: int) -> Flags:
     """Which environments `options` ask to reset, (n,); all without a mask."""
     mask = np.asarray((options or {}).get("reset_mask", np.ones(num_envs, dtype=np.bool_)))
     if mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
@@ -48,12 +46,12 @@ def first_of(info: Info) -> Info:
     return {key: value[0] if value.ndim > 1 else value[0].item() for key, value in info.items()}
 
 
-def only_where(mask: Mask, value: NDArray[Any]) -> NDArray[Any]:
+def only_where(mask: Flags, value: NDArray[Any]) -> NDArray[Any]:
     """`value` (n, ...) with zeros outside of `mask` (n,)."""
     return value * mask.reshape(-1, *[1] * (value.ndim - 1))
 
 
-def object_rows(values: Array, mask: Mask) -> NDArray[np.object_]:
+def object_rows(values: Array, mask: Flags) -> NDArray[np.object_]:
     """The rows of `values` in `mask`, each an array of its own, `None` elsewhere: Gymnasium's form of `final_obs`."""
     rows = np.full(len(values), None, dtype=object)
     rows[mask] = np.fromiter(values[mask], dtype=object, count=np.count_nonzero(mask))

@@ -8,27 +8,25 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.core.arrays import Array
+from safexp.core.arrays import Array, Flags
 from safexp.tasks.navigation.layouts import Layout
 from safexp.tasks.navigation.physics import Physics
 from safexp.tasks.navigation.rewards import distances
-
-Mask = NDArray[np.bool_]
 
 STILL: Final = 1e-4
 """Metres a second from which a vase counts as moving."""
 
 
 def violations(
-    layout: Layout, physics: Physics, hazards: Array, goal_button: NDArray[np.int64], suspended: Mask
-) -> dict[str, Mask]:
+    layout: Layout, physics: Physics, hazards: Array, goal_button: NDArray[np.int64], suspended: Flags
+) -> dict[str, Flags]:
     """Which of the things that cost happen now, (n,) each.
 
     `hazards` (n, k, 2) are the places of the hazards, `goal_button` (n,) the button that may be pressed. While the
     buttons are `suspended` (n,), pressing any is free.
     """
-    found: dict[str, Mask] = {}
-    touched: Mapping[str, Mask] = {name: contacts > 0 for name, contacts in physics.contacts.items()}
+    found: dict[str, Flags] = {}
+    touched: Mapping[str, Flags] = {name: contacts > 0 for name, contacts in physics.contacts.items()}
     if layout.buttons:
         wrong = touched["buttons"] & (np.arange(layout.buttons) != goal_button[:, None])
         found["cost_buttons"] = _any(wrong) & ~suspended
@@ -63,7 +61,7 @@ def boundary_margins(layout: Layout, physics: Physics) -> Array:
     return (np.array(layout.boundary) - np.abs(physics.position[:, :2])).min(axis=1)
 
 
-def _any(found: Mask) -> Mask:
+def _any(found: Flags) -> Flags:
     """Whether it is found of any thing, (n,) from (n, k)."""
-    result: Mask = np.logical_or.reduce(found, axis=1)
+    result: Flags = np.logical_or.reduce(found, axis=1)
     return result

@@ -11,11 +11,11 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
 from safexp.core.arrays import Array
-from safexp.tasks.navigation.batches import Info, checked_actions, first_of
+from safexp.envs.infos import Info
+from safexp.tasks.navigation.batches import checked_actions, first_of
 from safexp.tasks.navigation.layouts import Layout
-from safexp.tasks.navigation.placement import Place
 from safexp.tasks.navigation.vector_env import FRAMES_PER_SECOND, UNLIMITED, CostKind, NavigationVectorEnv
-from safexp.tasks.scene import Scene
+from safexp.tasks.scene import Place, Scene
 
 
 class NavigationEnv(gym.Env[Array, Array]):

@@ -12,10 +12,11 @@ import numpy as np
 
 from safexp.tasks.moving import Orbit
 from safexp.tasks.navigation.lidar import RANGE
-from safexp.tasks.navigation.placement import Place, Region, Things
+from safexp.tasks.navigation.placement import Region, Things
 from safexp.tasks.navigation.rewards import Pays
 from safexp.tasks.navigation.robots import Robot
 from safexp.tasks.navigation.things import BUTTONS, GREMLINS, PILLARS, VASES, Group
+from safexp.tasks.scene import Place
 
 GOAL_RADIUS: Final = 0.3
 GOAL_KEEPOUT: Final = 0.305

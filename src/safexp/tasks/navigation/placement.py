@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
+from safexp.tasks.scene import Place
 
-Place = tuple[float, float]
 Region = tuple[Place, Place]
 """A rectangle: its corner of least and that of largest coordinates."""
 

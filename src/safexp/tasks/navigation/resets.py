@@ -32,7 +32,7 @@ class Start(NamedTuple):
     buttons: Array
 
 
-class Starts:
+class StartSupply:
     """A supply of independent starts for one robot and layout."""
 
     def __init__(self, layout: Layout, robot: Robot) -> None:

@@ -12,20 +12,20 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
-from safexp.core.arrays import Array
+from safexp.core.arrays import Array, Flags
 from safexp.core.extras import needed_for
+from safexp.envs.infos import Info
 from safexp.tasks.knowledge import Knowledge
 from safexp.tasks.navigation import costs, placement, rewards
-from safexp.tasks.navigation.batches import Info, Mask, checked_actions, object_rows, only_where, reset_mask
+from safexp.tasks.navigation.batches import checked_actions, object_rows, only_where, reset_mask
 from safexp.tasks.navigation.layouts import GOAL_RADIUS, Layout
 from safexp.tasks.navigation.lidar import lidar
 from safexp.tasks.navigation.physics import Physics
-from safexp.tasks.navigation.placement import Place
-from safexp.tasks.navigation.resets import Starts
+from safexp.tasks.navigation.resets import StartSupply
 from safexp.tasks.navigation.robots import robot_named
 from safexp.tasks.navigation.scenery import scene_of
 from safexp.tasks.navigation.suite import layout_named
-from safexp.tasks.scene import Scene
+from safexp.tasks.scene import Place, Scene
 
 Rows = NDArray[np.intp]
 CostKind = Literal["indicator", "margin"]
@@ -102,7 +102,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         self.cost_kind = cost
         self._limit = self.layout.steps if max_episode_steps is None else max_episode_steps
         self.lidar_bins = int(lidar_bins)
-        self._starts = Starts(self.layout, kind)
+        self._starts = StartSupply(self.layout, kind)
         self._spans = self.layout.spans(kind)
         self.physics = Physics(
             kind, self.layout.groups(kind), self.num_envs, threads=int(threads), sleep=self.layout.sleep
@@ -116,7 +116,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         self.steps: NDArray[np.int64] = np.zeros(self.num_envs, dtype=np.int64)
         self._centres = self.hazards.copy()
         self._phases, self._senses = np.zeros((2, self.num_envs, self.layout.hazards))
-        self._needs_reset: Mask = np.ones(self.num_envs, dtype=np.bool_)
+        self._needs_reset: Flags = np.ones(self.num_envs, dtype=np.bool_)
         self._started = False
 
         counts_seen = [places.shape[1] for places in self._seen(slice(0, 1))]
@@ -144,7 +144,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         self._started = True
         return self._observations.copy(), self._info(np.zeros(self.num_envs, dtype=np.bool_), self._violations())
 
-    def step(self, actions: ArrayLike) -> tuple[Array, Array, Mask, Mask, Info]:
+    def step(self, actions: ArrayLike) -> tuple[Array, Array, Flags, Flags, Info]:
         """Apply `actions` (n, 2); returns observations (n, d), rewards, terminated, truncated (n,) and info.
 
         `info` describes the transition just made, also where an environment was reset in the same step, but for the
@@ -240,7 +240,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
             seen.append(self._hazards_at(self.layout.orbit.preview, rows))
         return seen + list(bodies.values())
 
-    def _advance(self, actions: Array, resting: Mask) -> tuple[Array, dict[str, Mask], Mask, Mask]:
+    def _advance(self, actions: Array, resting: Flags) -> tuple[Array, dict[str, Flags], Flags, Flags]:
         """Move what does not rest; returns rewards (n,), what cost, goals met (n,) and terminations (n,)."""
         moving = np.flatnonzero(~resting) if resting.any() else None
         self.physics.advance(actions, moving)
@@ -298,7 +298,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         box = self.physics.places["push_box"][rows, 0] if self.layout.box else None
         return rewards.remaining(self.layout.pays, self.physics.position[rows], self.goal[rows], box)
 
-    def _goals_met(self, left: Array) -> Mask:
+    def _goals_met(self, left: Array) -> Flags:
         """Which goals are met now, (n,)."""
         if self.layout.buttons:
             return self.physics.contacts["buttons"][np.arange(self.num_envs), self.goal_button] > 0
@@ -306,7 +306,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
             return rewards.box_to_goal(self.physics.places["push_box"][:, 0], self.goal) <= GOAL_RADIUS
         return left <= GOAL_RADIUS if self.layout.has_goal else np.zeros(self.num_envs, dtype=np.bool_)
 
-    def _renew_goals(self, rows: Rows) -> Mask:
+    def _renew_goals(self, rows: Rows) -> Flags:
         """Give the goals of `rows` new free places; returns whether there was one (m,)."""
         found = np.ones(len(rows), dtype=np.bool_)
         if self.layout.buttons:
@@ -332,11 +332,11 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         offsets = self.layout.orbit.offsets(self.steps[rows] + later, self._phases[rows], self._senses[rows])
         return self._centres[rows] + offsets
 
-    def _violations(self) -> dict[str, Mask]:
+    def _violations(self) -> dict[str, Flags]:
         """Which of the things that cost happen now, (n,) each."""
         return costs.violations(self.layout, self.physics, self.hazards, self.goal_button, self.timer > 0)
 
-    def _info(self, goal_met: Mask, violations: dict[str, Mask]) -> Info:
+    def _info(self, goal_met: Flags, violations: dict[str, Flags]) -> Info:
         info: Info = {key: found.astype(np.float64) for key, found in violations.items()}
         info["cost"] = np.maximum.reduce([*info.values(), np.zeros(self.num_envs)])
         if self.layout.has_margin:
