@@ -157,13 +157,16 @@ def test_what_names_no_signal():
         ("clearance:0.05:", Within("clearance", low=0.05)),
         ("2:-1:1", Within(2, -1.0, 1.0)),
         (" level : 1e-3 : ", Within("level", low=0.001)),
+        ("level:0:4,50=3,90=2", Within("level", low=0.0, high={0: 4.0, 50: 3.0, 90: 2.0})),
     ],
 )
 def test_limits_from_the_command_line(text, expected):
     assert parse_within(text) == expected
 
 
-@pytest.mark.parametrize("text", ["current", "current:1", "current:a:b", "current:1:2:3"])
+@pytest.mark.parametrize(
+    "text", ["current", "current:1", "current:a:b", "current:1:2:3", ":0:1", "level::4,3", "level::4,x=3"]
+)
 def test_limits_from_the_command_line_that_are_none(text):
     with pytest.raises(ValueError, match=r"is not name:low:high, such as current:-100:100"):
         parse_within(text)

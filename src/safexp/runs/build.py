@@ -16,7 +16,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from safexp.backups.learned_reset import LearnedReset
 from safexp.backups.penalty import Penalty
 from safexp.backups.stops import Fallback, Reset, Stop
-from safexp.constraints import AllOf, Budget, Constraint, Instantaneous, Margin, Schedule, Within
+from safexp.constraints import AllOf, Budget, Constraint, Instantaneous, Margin, Schedule
 from safexp.core.arrays import Array
 from safexp.core.costs import CostSource
 from safexp.core.encoding import encoded_size
@@ -140,8 +140,8 @@ def make_envs(task: str, num_envs: int, options: Mapping[str, Any] = MappingProx
 
 def make_constraint(config: RunConfig) -> Constraint:
     """The constraint that a description names, and the limits on signals beside it."""
-    parts = [] if config.constraint == "within" else [make_named_constraint(config)]
-    parts += [Within(*limit) for limit in config.signal_limits]
+    parts: list[Constraint] = [] if config.constraint == "within" else [make_named_constraint(config)]
+    parts += config.signal_limits
     return parts[0] if len(parts) == 1 else AllOf(*parts)
 
 

@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal, Self, get_args
 import tyro
 
 from safexp.backups.penalty import Penalty
+from safexp.constraints import Within
+from safexp.constraints.parse import parse_within
 from safexp.runs.plugins import is_own
 
 Method = Literal["mase", "bare", "trpo", "trpo-lagrangian", "cpo", "saute", "early-termination"]
@@ -80,7 +82,8 @@ class RunConfig:
             every cost by a limit that changes with the steps of an episode, `margin` keeps the task's signed distance
             to the limit at or above 0, `within` is what `--within` says and nothing else.
         within: limits on measured signals, as often as you like: `current:-100:100` keeps info["current"] between the
-            two, `3::5` the observation's entry 3 at or below 5. They hold beside the constraint that is named.
+            two, `3::5` the observation's entry 3 at or below 5, `level::4,50=3` info["level"] at or below 4, and from
+            step 50 on 3. They hold beside the constraint that is named.
         limit: of the budget (3 if not given), or of every cost; a schedule and a margin have none.
         schedule: the limits of a schedule by the steps from which on they hold: {"0": 0.5, "100": 0.2}.
         discount: of the sum that a budget bounds; 1 adds costs up plainly.
@@ -256,9 +259,9 @@ class RunConfig:
         return dict(sorted(found.items()))
 
     @property
-    def signal_limits(self) -> list[tuple[int | str, float | None, float | None]]:
-        """What `within` says: a signal, its lowest and its highest value."""
-        return [_signal_limit(text) for text in self.within]
+    def signal_limits(self) -> list[Within]:
+        """What `within` says."""
+        return [parse_within(text) for text in self.within]
 
     def _check_constraint(self) -> None:
         if self.constraint == "within" and not self.within:
@@ -306,18 +309,6 @@ class RunConfig:
                 f"quantifier='unknown' certifies nothing under a constraint of kind {kind!r}: "
                 "use --quantifier known or a learned one, or --constraint budget."
             )
-
-
-def _signal_limit(text: str) -> tuple[int | str, float | None, float | None]:
-    """A limit as the command line tells it: name:low:high, with one of the two left empty for none."""
-    name, *limits = text.split(":")
-    try:
-        low, high = (float(limit) if limit else None for limit in limits)
-    except ValueError:
-        low = high = None
-    if not name or low is high is None:
-        raise ValueError(f"within={text!r} must be name:low:high, such as current:-100:100, level::3 or level:0:.")
-    return (int(name) if name.isdecimal() else name), low, high
 
 
 def _our_options(learner: str, num_envs: int) -> dict[str, Any]:

@@ -24,21 +24,11 @@ from safexp.tasks.seed_controllers import Logged, drive, gentle
 CaseName = Literal["point", "point-schedule", "cheetah"]
 LearnerName = Literal["TRPO", "SAC"]
 
-POINT = MappingProxyType(
-    {
-        "task": "safexp/PointGoalStatic-v0",
-        "task_options": {"cost": "margin"},
-    }
-)
 CASES: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
     {
-        "point": {**POINT, "constraint": "instantaneous", "limit": 0.5},
-        "point-schedule": {**POINT, "constraint": "schedule", "schedule": {"0": 0.5, "50": 0.2}},
-        "cheetah": {
-            "task": "safexp/HalfCheetahVelocity-v0",
-            "constraint": "margin",
-            "cost_max": 8.0,
-        },
+        "point": {"task": "safexp/PointGoalStatic-v0", "within": ("margin:0:",)},
+        "point-schedule": {"task": "safexp/PointGoalStatic-v0", "within": ("margin:0,50=0.14:",)},
+        "cheetah": {"task": "safexp/HalfCheetahVelocity-v0", "within": ("margin:0:",)},
     }
 )
 TRPO: MappingProxyType[str, Any] = MappingProxyType({"n_steps": 80, "gae_lambda": 0.97, "target_kl": 0.02})
@@ -63,8 +53,8 @@ class InstantaneousStudy:
     """Which runs to make.
 
     Args:
-        cases: `point` keeps the soft cost of PointGoalStatic at ½ or less, which is the hazard's edge; `point-schedule`
-            at ½, and from step 50 on at 0.2; `cheetah` keeps HalfCheetah below its velocity limit.
+        cases: `point` keeps PointGoalStatic's Point out of its hazard; `point-schedule` also 0.14 m away from it from
+            step 50 on; `cheetah` keeps HalfCheetah below its velocity limit.
         learners: what MASE is put around.
         seeds: of the runs.
         steps: environment steps of a run; by default 280,000 of TRPO (400,000 on HalfCheetah) and 25,000 of SAC.
@@ -106,7 +96,7 @@ def controller(case: str, seed: int) -> Logged:
     rng = np.random.default_rng(seed)
     if case == "cheetah":
         return gentle("safexp/HalfCheetahVelocity-v0", None, 10, 1000, rng)
-    return drive(STATIC, "margin", 16, 200, rng)
+    return drive(STATIC, "indicator", 16, 200, rng)
 
 
 def row_of(case: str, learner: str, runs: Sequence[Run], controller_return: float) -> dict[str, object]:
