@@ -17,7 +17,7 @@ PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 
 READERS_OWN = {
     "README.md": {"observation_space", "action_space", "observation", "observations", "actions", "costs", "controller"},
-    "deployment.md": {"low", "high", "controller", "brake", "running", "plant"},
+    "deployment.md": {"low", "high", "env", "controller", "cautious_controller", "brake", "running", "plant"},
 }
 """What blocks use that the reader has, and no page can."""
 

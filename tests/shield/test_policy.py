@@ -219,10 +219,12 @@ def test_several_costs_and_margins_are_accounted_for():
     both.observe([0.5, np.nan])
     np.testing.assert_allclose(both.threshold, [1.5, 2.0])
     assert both.bad_costs == 1
-    with pytest.raises(RuntimeError, match="there is no action that this cost could belong to"):
+    with pytest.raises(RuntimeError, match="there is no action that this could belong to"):
         both.observe([0.0, 0.0])
     both.act(HERE)
-    with pytest.raises(ValueError, match=r"cost=0.5 has shape \(\), expected \(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"0.5 has shape \(\), expected \(2,\): one number for each cost and each signal"
+    ):
         both.observe(0.5)
     margin = around(lambda observation: HERE, Margin())
     margin.act(HERE)

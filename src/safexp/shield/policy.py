@@ -7,6 +7,8 @@ A control loop asks it at every step, and tells it what the last action cost:
     while running:
         observation, cost = plant(policy.act(observation).action)
         policy.observe(cost)
+
+Under `Within` it is told the signals in place of a cost, and where they are entries of the observation, nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +19,6 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Event, Thread
-from time import monotonic
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
@@ -29,12 +28,15 @@ from numpy.typing import ArrayLike, NDArray
 from safexp.constraints import Account, Constraint
 from safexp.constraints.files import build_constraint
 from safexp.core import files
-from safexp.core.arrays import Array, as_batch
-from safexp.core.encoding import encode_actions, encode_observations, fits
+from safexp.core.arrays import Array, Observations, as_batch
+from safexp.core.encoding import encode_actions, fits
+from safexp.core.signals import name_of_signal
 from safexp.quantifiers.base import Quantifier
 from safexp.shield.candidates import SafeAction
 from safexp.shield.files import build_shield
+from safexp.shield.readings import all_observed, by_limit, readings_of, signals_among
 from safexp.shield.shield import Shield
+from safexp.shield.worker import Worker
 
 log = logging.getLogger("safexp")
 
@@ -64,6 +66,9 @@ class ShieldedPolicy:
     time; `counts` tells how often each of these happened. A cost that is missing, NaN or negative counts as the
     largest one, and so does one of which `observe` was not told before the next `act`; `bad_costs` counts these, and
     costs that are none of the shield's `levels`, after which it no longer relies on them.
+
+    Limits on measured signals (`Within`) are checked from their values now: entries of the observation are read from
+    it, others are told by `reset` and `observe`. As long as one of these is missing the fallback is run.
 
     With a deadline a thread of its own computes, while `act` waits. A late answer is thrown away when it comes; until
     then the thread is busy, and further answers are fallbacks. What is promised is that `act` stops waiting in time,
@@ -121,9 +126,11 @@ class ShieldedPolicy:
                 f"{type(constraint).__name__} limits {self._ones.size} costs, but the shield bounds "
                 f"{shield.quantifier.num_costs}: give its shield one quantifier for each, PerCost(...)."
             )
+        self._readings = readings_of(constraint)
+        self._measured: Array = np.full(shield.quantifier.num_signals, np.nan)
         self._awaited: Answer | None = None
         self._last: NDArray[Any] | None = None
-        self._worker = None if deadline is None else _Worker()
+        self._worker = None if deadline is None else Worker[Answer]()
         if self._worker is not None:
             weakref.finalize(self, self._worker.close)
 
@@ -176,23 +183,34 @@ class ShieldedPolicy:
         """What is kept for a stop itself."""
         return self._account.braking
 
-    def reset(self, observation: Any) -> None:
-        """An episode begins here: nothing of its budget is spent."""
-        self._account.open(np.ones(1, dtype=bool), as_batch(observation))
+    def reset(self, observation: Any, measured: ArrayLike | None = None) -> None:
+        """An episode begins here: nothing of its budget is spent.
+
+        Args:
+            observation: the first one.
+            measured: the signals that `Within` limits as they are now, () or (S,); not needed where all of them are
+                entries of the observation.
+        """
+        batch = as_batch(observation)
+        self._measured = self._first_signals(batch, measured)
+        self._account.open(np.ones(1, dtype=bool), batch)
         self._begun, self._awaited, self._last = True, None, None
         self._propose = _Controller(self.policy)
 
     def act(self, observation: Any) -> Answer:
         """What to do now."""
+        batch = as_batch(observation) if fits(self.shield.observation_space, observation) else None
         if self._awaited is not None:
-            self.observe(None)
+            self.observe(None if batch is None else self._told_by(batch))
         threshold = self.threshold
-        if not fits(self.shield.observation_space, observation):
+        if batch is None:
             answer = self._emergency("bad observation", f"{observation!r} is not of its space")
+        elif unknown := self._measure(batch):
+            answer = self._emergency("bad observation", f"{unknown} is not known: tell it to observe(...)")
         elif self._worker is None or self.deadline is None:
-            answer = self._decide(self._propose, observation, threshold, self._last)
+            answer = self._decide(self._propose, observation, self._measured, threshold, self._last)
         else:
-            call = partial(self._decide, self._propose, observation, threshold, self._last)
+            call = partial(self._decide, self._propose, observation, self._measured, threshold, self._last)
             try:
                 answer = self._worker.ask(call, self.deadline)
             except TimeoutError:
@@ -203,13 +221,23 @@ class ShieldedPolicy:
             self._last = answer.action
         return answer
 
-    def observe(self, cost: ArrayLike | None) -> None:
-        """What the last action brought, () or (K,), as the constraint reads it: a cost in its units, or a margin."""
+    def observe(self, told: ArrayLike | None) -> None:
+        """What the last action brought: its cost in the constraint's units, or the signal that `Within` limits.
+
+        Several limits take one number for each cost and each signal, (M,). Where all of them are entries of the
+        observation, `act` reads them there and this call may be left out. None stands for what could not be measured.
+        """
         if self._awaited is None:
-            raise RuntimeError("there is no action that this cost could belong to: call act(observation) first.")
-        given = self._ones * np.nan if cost is None else np.asarray(cost, dtype=np.float64)
-        if given.shape != self._ones.shape:
-            raise ValueError(f"cost={cost!r} has shape {given.shape}, expected {self._ones.shape}.")
+            raise RuntimeError("there is no action that this could belong to: call act(observation) first.")
+        shape = () if self._readings == 1 else (self._readings,)
+        readings = np.full(shape, np.nan) if told is None else np.asarray(told, dtype=np.float64)
+        if readings.size != self._readings or readings.ndim > 1:
+            raise ValueError(
+                f"{told!r} has shape {readings.shape}, expected {shape}: one number for each cost and each signal."
+            )
+        if len(self._measured):
+            self._measured = signals_among(self.constraint, readings.reshape(-1))
+        given = by_limit(self.constraint, readings.reshape(-1))
         scaled = np.asarray(self.constraint.normalise(given), dtype=np.float64)
         known = scaled >= 0  # NaN is not
         if not ((known & (scaled <= 1)).all() and self._trusts_levels(scaled[None])):
@@ -235,8 +263,44 @@ class ShieldedPolicy:
         if self._worker is not None:
             self._worker.close()
 
+    def _first_signals(self, batch: Observations, measured: ArrayLike | None) -> Array:
+        """The signals (S,) at a first state, as told or else as observed."""
+        if not len(self._measured):
+            return self._measured
+        given = self.constraint.now(batch)[0] if measured is None else np.atleast_1d(np.asarray(measured, np.float64))
+        if given.shape != self._measured.shape or (measured is None and np.isnan(given).any()):
+            names = ", ".join(map(name_of_signal, self.constraint.sources))
+            raise ValueError(f"measured={measured!r}: give reset(observation, measured=<{names} as they are now>).")
+        return given
+
+    def _told_by(self, batch: Observations) -> Array | None:
+        """What the last action brought (M,), if all of it is in the observation."""
+        return self._observed(batch) if all_observed(self.constraint, batch) else None
+
+    def _measure(self, batch: Observations) -> str:
+        """Read the signals that are in the observation; the name of one that is still not known, or nothing."""
+        if not len(self._measured):
+            return ""
+        observed = self._observed(batch)
+        self._measured = np.where(np.isnan(observed), self._measured, observed)
+        missing = np.flatnonzero(~np.isfinite(self._measured))
+        return f"the signal {name_of_signal(self.constraint.sources[missing[0]])}" if missing.size else ""
+
+    def _observed(self, batch: Observations) -> Array:
+        """The signals (S,) in an observation, NaN where they are not in it or a function of the user's raises."""
+        try:
+            return self.constraint.now(batch)[0]
+        except Exception as error:  # whatever went wrong, nothing was measured
+            log.warning("signals could not be read from an observation: %s: %s", type(error).__name__, error)
+            return np.full(len(self.constraint.sources), np.nan)
+
     def _decide(
-        self, propose: _Controller, observation: Any, threshold: float | Array, last_safe: NDArray[Any] | None
+        self,
+        propose: _Controller,
+        observation: Any,
+        measured: Array,
+        threshold: float | Array,
+        last_safe: NDArray[Any] | None,
     ) -> Answer:
         try:
             seen = (observation, threshold) if self.show_threshold else (observation,)
@@ -247,16 +311,18 @@ class ShieldedPolicy:
         except Exception as error:  # whatever a controller raises, the plant needs an action
             return self._emergency("policy error", f"{type(error).__name__}: {error}")
         try:
-            decision = self.shield.filter(observation, proposal, threshold - self.braking, last_safe=last_safe)
+            signals = measured if len(measured) else None
+            certifiable = threshold - self.braking
+            decision = self.shield.filter(observation, proposal, certifiable, measured=signals, last_safe=last_safe)
         except Exception as error:
             return self._emergency("shield error", f"{type(error).__name__}: {error}")
         if decision.stopped:
             failed = np.isinf(decision.upper_bound).any()  # a quantifier that answers bounds every cost by 1
-            reason = f"upper bound {decision.upper_bound} of the proposal's cost, threshold {threshold - self.braking}"
+            reason = f"upper bound {decision.upper_bound} of the proposal's cost, threshold {certifiable}"
             return self._emergency("quantifier error" if failed else "stop", reason)
         outcome: Outcome = "replacement" if decision.intervened else "proposal"
-        space, vouched = self.shield.observation_space, decision.vouched
-        state = encode_observations(space, as_batch(observation)) if vouched else None
+        row = None if signals is None else signals[None]
+        state = self.shield.states(as_batch(observation), row) if decision.vouched else None
         return Answer(decision.action, outcome, np.asarray(decision.upper_bound, dtype=np.float64), state)
 
     def _emergency(self, outcome: Outcome, reason: str) -> Answer:
@@ -302,51 +368,6 @@ class _Controller:
         options: dict[str, Any] = {"deterministic": True} if self._predicts or self._remembers else {}
         memory = {"state": self._state, "episode_start": np.array([self._first])}
         return options | memory if self._remembers else options
-
-
-class _Worker:
-    """A thread that computes one thing at a time, for a caller who does not wait for ever."""
-
-    def __init__(self) -> None:
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._latest: _Job | None = None
-        # A daemon: a controller that hangs must not keep the program from ending.
-        Thread(target=_work, args=(self._jobs,), name="safexp decisions", daemon=True).start()
-
-    def ask(self, call: Callable[[], Answer], seconds: float) -> Answer:
-        """What the call returns; raises `TimeoutError` where that takes longer, or the thread is still busy."""
-        end = monotonic() + seconds
-        if self._latest is not None and not self._latest.done.wait(seconds):
-            raise TimeoutError
-        self._latest = job = _Job(call)
-        self._jobs.put(job)
-        if not job.done.wait(max(end - monotonic(), 0.0)) or job.answer is None:
-            raise TimeoutError
-        return job.answer
-
-    def close(self) -> None:
-        """End the thread when it is idle."""
-        self._jobs.put(None)
-
-
-class _Job:
-    """A call, and its answer when it is done."""
-
-    def __init__(self, call: Callable[[], Answer]) -> None:
-        self.answer: Answer | None = None
-        self.done = Event()
-        self._call: Callable[[], Answer] | None = call
-
-    def run(self) -> None:
-        assert self._call is not None, "a job runs once"
-        self.answer = self._call()
-        self._call = None  # a thread that waits for more must not keep the policy alive
-        self.done.set()
-
-
-def _work(jobs: SimpleQueue[_Job | None]) -> None:
-    while (job := jobs.get()) is not None:
-        job.run()
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
