@@ -63,6 +63,8 @@ def test_metrics_are_those_of_the_last_epoch():
     told = agent.metrics()
     assert told["coverage_rows"] == 64
     assert told["delta"] == 0.0
+    assert (told["proposals"], told["proposals_certified"]) == (64, 64)  # a budget of 3 is not spent in 32 steps
+    assert 0.0 <= told["smallest_margin"] <= 3.0
     assert sum(epoch.rows for epoch in agent.coverage) == 128
     assert baseline().metrics() == {}
 

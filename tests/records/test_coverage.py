@@ -32,6 +32,14 @@ def test_a_width_that_says_nothing_covers_and_is_told_apart():
     assert found == Coverage(rows=2, covered=2, exceeded=0, vacuous=2, near=0, near_covered=0)
 
 
+def test_a_mean_far_beyond_the_costs_is_clipped_as_they_are():
+    low, high = (
+        measure(says(-3.0, 0.1), data_of([0.0, 0.2]), np.ones(2)),
+        measure(says(4.0, 0.1), data_of([1.0]), np.ones(1)),
+    )
+    assert (low.covered, low.exceeded, high.covered, high.exceeded) == (1, 1, 1, 0)
+
+
 def test_what_fails_covers_nothing():
     class Fails(Unknown):
         def __init__(self, how):

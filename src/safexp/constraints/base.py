@@ -109,6 +109,13 @@ class Constraint(ABC):
         """The same constraint on an episode in which `limits_at` said this (T,) when its steps came."""
         return self
 
+    def margins(self, costs: Array, thresholds: Array, measured: Array) -> Array:
+        """How far steps stayed below their limits, (n,), in the user's units; of several limits the smallest share.
+
+        Costs and thresholds are (n,) or (n, K), scaled, and `measured` the signals (n, S) after the steps.
+        """
+        return (thresholds - costs).reshape(len(costs), -1).min(axis=1) * self.cost_max
+
     def start(self, observations: Observations) -> Array:
         """What is remembered at the first state of an episode, (n, w)."""
         return np.zeros((batch_size(observations), self.memory))

@@ -154,6 +154,13 @@ class Within(Constraint):
     def limits_at(self, steps: NDArray[np.int64]) -> Array:
         return self._shaped(self._at(steps))
 
+    def margins(self, costs: Array, thresholds: Array, measured: Array) -> Array:
+        """The distances (n,) to the nearest limit; of several signals as shares of `scale`."""
+        sides = self.sides
+        moved = 2 * (self._columns(thresholds) - 0.5)  # by how much a limit differs from the reference, in scales
+        distances = sides.sign * (sides.reference - measured[:, sides.which]) / sides.scale + moved
+        return np.asarray((distances * sides.scale if len(self.sources) == 1 else distances).min(axis=1))
+
     def settled(self, limits: Array) -> Within:
         if not self.varies or not len(limits):
             return self

@@ -21,6 +21,7 @@ from safexp.core.arrays import Array, Flags, Observations, take
 from safexp.core.costs import refuse
 from safexp.core.encoding import encode_actions
 from safexp.core.signals import name_of_signal
+from safexp.envs.frontier import Frontier
 from safexp.envs.infos import Column, Infos
 from safexp.envs.observations import THRESHOLD, threshold_shown, threshold_space, without
 from safexp.envs.recording import Chosen, Harvest, Outcome, Recording, Taken
@@ -111,6 +112,7 @@ class Guard(Recording):
         self.penalty = penalty
         self.shielding = shielding
         self.preferences: Callable[[Observations], Array] | None = None
+        self.frontier = Frontier()
         self.last: StepRecord
         n = venv.num_envs
         self._question: Question | None = None
@@ -156,7 +158,9 @@ class Guard(Recording):
                 self._decisions = self.shield.decide(self._question, actions, self._glance, self._preferences_here())
             if self._decisions.stopped.any():
                 raise NothingSafeError("the shield lost its certificate between two steps; nothing was executed.")
-        executed, intervened, _, _, bounds = self._decisions
+        executed, intervened, _, vouched, bounds = self._decisions
+        if self._question is not None:
+            self.frontier.propose(~self._driving, ~(intervened | vouched))
         return Chosen(executed, intervened, self._driving.copy(), bounds.reshape(thresholds.shape))
 
     def note(self, taken: Taken) -> None:
@@ -167,6 +171,7 @@ class Guard(Recording):
         if vouched.any():
             self.shield.note_vouched(self._states[vouched], taken.costs[vouched], self.account.certifiable[vouched])
         self.measured = self.constraint.measured(taken.received.step)
+        self.frontier.reach(self.constraint.margins(taken.costs, taken.thresholds, self.measured))
         told = (self.measured, *self._margins(taken.received.infos))
         self._recent.append((self._states, executed, taken.costs, taken.thresholds, self._episodes.copy(), *told))
         self._last_safe[:] = executed

@@ -165,6 +165,7 @@ class MASE(Agent):
         self.shield: Shield = shield
         self.coverage: list[Coverage] = []
         self._covered: list[Coverage] = []
+        self._reached: dict[str, Any] = self.guard.frontier.take()
         self.inputs: InputSample = InputSample(seed or 0)
         self.rewriting = rewriting
         self.learner_options = dict(learner_options or {})
@@ -200,6 +201,7 @@ class MASE(Agent):
     def update(self) -> None:
         """Line 15: update the quantifier from the executed actions and true costs, and rewrite what is stored."""
         self._covered = []
+        self._reached = self.guard.frontier.take()
         harvest = self.guard.harvest()
         if harvest is None:
             return
@@ -217,10 +219,10 @@ class MASE(Agent):
         self._recheck()
 
     def metrics(self) -> dict[str, Any]:
-        """How often the quantifier was right before it learned, how often it may be wrong, and what the stop tells."""
+        """How often the quantifier was right before it learned, how far exploration got, and what the stop tells."""
         counts = {f"coverage_{name}": count for name, count in total(self._covered)._asdict().items()}
         promises = {} if self.shield.vouched is None else self.shield.vouched.metrics()
-        return {**counts, "delta": self.quantifier.delta, **self.guard.stop.metrics(), **promises}
+        return {**counts, "delta": self.quantifier.delta, **self._reached, **self.guard.stop.metrics(), **promises}
 
     def _recheck(self) -> None:
         """Let a quantifier that has changed judge again: the current states, and the stops that are stored."""

@@ -91,13 +91,14 @@ def _columns(values: Array) -> Array:
 
 
 def _predictions(quantifier: Quantifier, states: Array, actions: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Means, clipped as the costs are, and widths; NaN where there are none."""
     try:
         mean, width = (
             np.asarray(part, dtype=np.float64).reshape(shape) for part in quantifier.predict(states, actions[:, None])
         )
     except Exception:  # whatever went wrong, nothing was predicted; the shield says what
         return np.full(shape, np.nan), np.full(shape, np.nan)
-    return mean, width
+    return np.clip(mean, 0.0, 1.0), width  # costs are clipped, those of signals far from their limits, too
 
 
 def _count(flags: ArrayLike) -> int:

@@ -13,6 +13,7 @@ from plotly.offline import get_plotlyjs
 from safexp.core.files import write_bytes
 from safexp.report import plots
 from safexp.report.coverage import coverage_charts
+from safexp.report.frontier import frontier_charts
 from safexp.report.groups import RunGroup, by_task, group_runs
 from safexp.report.limits import limited_quantity
 from safexp.report.maps import maps
@@ -36,6 +37,9 @@ from safexp.runs.summary import WINDOW
 
 NOT_ALWAYS = ("IQM", "Better", "Max cost", "Max step cost", "Coverage", "near the limit")
 """The columns of the table that need several runs, something to compare with, such a limit, or a quantifier."""
+
+CHARTS = (plots.charts, frontier_charts, coverage_charts)
+"""What draws the curves of a task."""
 
 
 class TableRow(NamedTuple):
@@ -91,7 +95,7 @@ def _task(task: str, groups: Sequence[RunGroup], rows: Sequence[TableRow], drawn
     return {
         "name": task,
         "rows": rows,
-        "charts": [_chart(chart) for chart in [*plots.charts(groups, drawn_as), *coverage_charts(groups, drawn_as)]],
+        "charts": [_chart(chart) for draw in CHARTS for chart in draw(groups, drawn_as)],
         "times": [_chart(chart) for chart in time_charts(groups)],
         "maps": [[_chart(chart) for chart in drawn] for group in groups if (drawn := _maps(group))],
     }
