@@ -7,6 +7,7 @@ from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from safexp.backups.backup import Backup
 from safexp.backups.penalty import Penalty
 from safexp.backups.stops import Fallback, Reset, Stop
 from safexp.constraints import (
@@ -38,6 +39,7 @@ from safexp.quantifiers import (
     Link,
     PerCost,
     Quantifier,
+    Rollout,
     SparseGP,
     Transitions,
     Unknown,
@@ -87,6 +89,7 @@ __all__ = [
     "Agent",
     "AllOf",
     "Answer",
+    "Backup",
     "Baseline",
     "Budget",
     "Calibrated",
@@ -123,6 +126,7 @@ __all__ = [
     "Recording",
     "Rehearsal",
     "Reset",
+    "Rollout",
     "RunConfig",
     "RunFailedError",
     "RunFolderError",

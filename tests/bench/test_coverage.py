@@ -12,7 +12,7 @@ from safexp import Unknown, Within
 from safexp.bench import coverage
 from safexp.cli import main
 from safexp.quantifiers import FeatureRegression, Transitions
-from safexp.quantifiers.calibrated import stretches_of
+from safexp.quantifiers.base import stretches_of
 
 EPISODES, LENGTH = 40, 5
 LEVEL = Within("level", low=0.0, scale=10.0)

@@ -202,7 +202,7 @@ def test_what_the_shield_no_longer_certifies_is_not_run():
     guard = guard_of([Line])
     guard.reset()
 
-    def nothing(question, actions, *_):
+    def nothing(question, actions, *_, **__):
         flags = np.ones(1, dtype=bool)
         return Decisions(actions, ~flags, flags, ~flags, np.ones(1))
 

@@ -11,7 +11,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from safexp import MASE, AllOf, Budget, Instantaneous, Known, Margin, PerCost, StateVisits, Unknown
 from safexp.envs.receive import receive
 from safexp.envs.recording import Recorded
-from safexp.records.episodes import Recorder
+from safexp.records.episodes import Drivers, Recorder
 from support.line import Line, line_cost
 
 LIMIT = 0.3
@@ -265,9 +265,8 @@ def test_interventions_and_takeovers_are_recorded_whether_or_not_the_step_raises
         actions = np.zeros((2, 1), dtype=np.float32)
         venv.step_async(actions)
         try:
-            observations = receive(
-                venv, recorder, observations, actions, np.array([False, True]), **takeovers
-            ).observations
+            drivers = Drivers(np.array([False, True]), **takeovers)
+            observations = receive(venv, recorder, observations, actions, drivers).observations
         except OSError:
             assert fault == "raises"
     recorder.end(both, ~both)
@@ -282,7 +281,7 @@ def test_the_last_state_of_an_episode_is_not_the_first_of_the_next():
     before = envs.reset()
     recorder.begin(np.ones(2, dtype=bool), before)
     envs.step_async(np.ones((2, 1), dtype=np.float32))
-    received = receive(envs, recorder, before, np.ones((2, 1)), np.zeros(2, dtype=bool))
+    received = receive(envs, recorder, before, np.ones((2, 1)), Drivers())
     np.testing.assert_array_equal(received.dones, [True, False])
     np.testing.assert_array_equal(received.observations, [[0.0], [1.0]])
     np.testing.assert_array_equal(received.step.next_observations, [[1.0], [1.0]])

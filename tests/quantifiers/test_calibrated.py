@@ -15,13 +15,12 @@ from scipy.stats import beta, binom
 from safexp import Calibrated, ChangeModel, ExactGP, Known, Log, PerCost, Shield, SparseGP, Unknown, Within
 from safexp.core import files
 from safexp.quantifiers import Transitions
+from safexp.quantifiers.base import error_in_widths, stretches_of
 from safexp.quantifiers.calibrated import (
     by_boldness,
-    error_in_widths,
     ladder,
     least_scale,
     stretch_maxima,
-    stretches_of,
     transition_scores,
 )
 from safexp.shield.certificates import certificate_for

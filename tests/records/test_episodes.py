@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from safexp import AllOf, Budget, Instantaneous, Schedule, StateVisits
-from safexp.records.episodes import Episode, Recorder
+from safexp.records.episodes import Drivers, Episode, Recorder
 
 YES, NO = np.array([True]), np.array([False])
 
@@ -13,7 +13,7 @@ def play(recorder, rewards, penalised, signals, interventions, observation=0.0):
     recorder.begin(YES, np.array([[observation]]))
     for row in zip(rewards, penalised, signals, interventions, strict=True):
         reward, paid, signal, intervened = row
-        recorder.step(np.array([reward]), np.array([signal]), np.array([intervened]))
+        recorder.step(np.array([reward]), np.array([signal]), Drivers(np.array([intervened])))
         recorder.pay(np.array([paid]))
 
 
@@ -22,7 +22,7 @@ def test_true_and_penalised_returns_are_kept_apart():
     play(recorder, [1.0, 2.0], [1.0, -5.0], [0.5, 1.0], [True, False])
     recorder.end(YES, YES)
     (episode,) = recorder.episodes
-    assert episode == (0, 2, 2, 3.0, -4.0, 1.5, 1.0, False, True, 1, 0, 0)
+    assert episode == (0, 2, 2, 3.0, -4.0, 1.5, 1.0, False, True, 1, 0, 0, 0)
 
 
 def test_violations_are_judged_by_the_original_constraint():
@@ -75,7 +75,7 @@ def test_episodes_are_judged_by_the_limits_that_held_and_not_by_those_of_later(w
         signals = np.array([[0.0, cost]]) if several else np.array([cost])
         if cost == 0.5 and recorder.steps:
             dial.limit = after  # while the second step is under way, for which the limit of before still holds
-        recorder.step(np.zeros(1), signals, NO)
+        recorder.step(np.zeros(1), signals)
     assert recorder.violations == violated
     recorder.end(YES, NO)
     assert recorder.episodes[0].violated == violated
@@ -89,13 +89,13 @@ def test_limits_that_held_are_kept_for_every_environment_and_in_long_episodes():
     recorder.begin(both, np.zeros((2, 1)))
     for step in range(700):
         held, dial.limit = dial.limit, rng.random()
-        recorder.step(np.zeros(2), np.full(2, held), ~both)
+        recorder.step(np.zeros(2), np.full(2, held))
         if step == 300:
             recorder.end(second, ~both)
             dial.limit = 0.5
             recorder.begin(second, np.zeros((2, 1)))
             dial.limit = held = 0.6
-            recorder.step(np.zeros(2), np.array([0.0, 0.55]), ~both)  # above the limit of its own
+            recorder.step(np.zeros(2), np.array([0.0, 0.55]))  # above the limit of its own
     recorder.end(both, ~both)
     assert [(one.length, one.violated) for one in recorder.episodes] == [(301, False), (701, False), (400, True)]
 
@@ -104,10 +104,10 @@ def test_environments_are_recorded_independently():
     recorder = Recorder(Budget(10.0), 2)
     both = np.array([True, True])
     recorder.begin(both, np.zeros((2, 1)))
-    recorder.step(np.array([1.0, 10.0]), np.zeros(2), ~both)
+    recorder.step(np.array([1.0, 10.0]), np.zeros(2))
     recorder.end(np.array([True, False]), ~both)
     recorder.begin(np.array([True, False]), np.zeros((2, 1)))
-    recorder.step(np.array([2.0, 20.0]), np.zeros(2), ~both)
+    recorder.step(np.array([2.0, 20.0]), np.zeros(2))
     recorder.end(both, ~both)
     assert [(e.length, e.true_return, e.end_step) for e in recorder.episodes] == [
         (1, 1.0, 2),
@@ -157,7 +157,7 @@ def test_steps_under_another_controller_are_counted_apart():
     both = np.array([True, True])
     recorder.begin(both, np.zeros((2, 1)))
     for takeovers in ([True, False], [True, True]):
-        recorder.step(np.ones(2), np.array([0.25, 0.5]), ~both, np.array(takeovers))
+        recorder.step(np.ones(2), np.array([0.25, 0.5]), Drivers(takeovers=np.array(takeovers)))
     assert recorder.running.all()
     np.testing.assert_array_equal(recorder.returns, [2.0, 2.0])
     np.testing.assert_array_equal(recorder.latest, [0.25, 0.5])
@@ -173,7 +173,7 @@ def test_an_episode_begins_with_nothing_of_the_last():
     recorder.begin(YES, np.zeros((1, 1)))
     assert not recorder.running.any()
     assert recorder.returns.tolist() == [0.0]
-    recorder.step(np.ones(1), np.array([0.5]), NO)
+    recorder.step(np.ones(1), np.array([0.5]))
     recorder.end(YES, NO)
     (episode,) = recorder.episodes
     assert (episode.length, episode.true_return, episode.cost, episode.interventions) == (1, 1.0, 0.5, 0)
@@ -196,7 +196,7 @@ def test_violations_are_those_of_finished_and_of_running_episodes():
     everywhere = np.ones(3, dtype=bool)
     recorder.begin(everywhere, np.zeros((3, 1)))
     for _ in range(2):
-        recorder.step(np.zeros(3), np.array([0.5, 0.75, 1.0]), ~everywhere)
+        recorder.step(np.zeros(3), np.array([0.5, 0.75, 1.0]))
     assert (recorder.violations, len(recorder.episodes)) == (2, 0)
     recorder.end(np.array([False, False, True]), ~everywhere)
     assert recorder.violations == 2
@@ -215,7 +215,7 @@ def test_a_long_episode_beside_short_ones_keeps_all_of_its_steps():
     both, second = np.array([True, True]), np.array([False, True])
     recorder.begin(both, np.zeros((2, 1)))
     for step in range(300):
-        recorder.step(np.ones(2), np.ones(2), ~both)
+        recorder.step(np.ones(2), np.ones(2))
         if step % 10 == 9:
             recorder.end(second, ~both)
             recorder.begin(second, np.zeros((2, 1)))

@@ -49,6 +49,11 @@ class Stop(ABC):
         penalty: taken from the reward of the transition that leads to a takeover.
     """
 
+    horizon: int = 0
+    """For how many steps certificates follow it: 0 for one that a certificate does not look ahead to."""
+    drills: float = 0.0
+    """Share of the steps spent on drills."""
+
     def __init__(self, braking: float = 0.0, penalty: float = 0.0) -> None:
         for name, value in (("braking", braking), ("penalty", penalty)):
             if not (math.isfinite(value) and value >= 0):

@@ -21,8 +21,8 @@ from safexp.constraints.parse import parse_within
 from safexp.core.arrays import Array, Flags
 from safexp.doctor.models import SPLITS, Split
 from safexp.quantifiers import Calibrated, DeepGP, FeatureRegression, Quantifier, SparseGP
-from safexp.quantifiers.base import Transitions, rows_of
-from safexp.quantifiers.calibrated import CHUNK, by_boldness, stretch_maxima, stretches_of, transition_scores
+from safexp.quantifiers.base import CHUNK, Transitions, rows_of, stretches_of
+from safexp.quantifiers.calibrated import by_boldness, stretch_maxima, transition_scores
 from safexp.shield.certificates import certificate_for
 from safexp.shield.logs import Log, read_log
 from safexp.shield.transitions import transitions_of

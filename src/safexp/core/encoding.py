@@ -44,6 +44,19 @@ def encode_observations(space: spaces.Space[Any], observations: Observations) ->
     return states
 
 
+def decode_observations(space: spaces.Space[Any], states: Array) -> Observations:
+    """States (n, ds) that `encode_observations` made, as a batch of observations of the space."""
+    if isinstance(space, spaces.Dict):
+        sizes = [encoded_size(space[key]) for key in sorted(space.spaces)]
+        parts = np.split(states, np.cumsum(sizes)[:-1], axis=1)
+        return {
+            key: decode_observations(space[key], part) for key, part in zip(sorted(space.spaces), parts, strict=True)
+        }
+    if isinstance(space, spaces.Discrete):
+        return states.argmax(axis=1) + space.start
+    return states.reshape(len(states), *(space.shape or ())).astype(space.dtype)
+
+
 def encoded_size(space: spaces.Space[Any]) -> int:
     """How many numbers an encoded observation of this space has."""
     if isinstance(space, spaces.Dict):

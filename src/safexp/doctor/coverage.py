@@ -15,8 +15,8 @@ from safexp.doctor.findings import Finding, listed, percent
 from safexp.doctor.models import SPLITS, Choice, Split, held_out, scores_of, some_stretches
 from safexp.doctor.subject import LimitedSignals
 from safexp.quantifiers import Calibrated
-from safexp.quantifiers.base import rows_of
-from safexp.quantifiers.calibrated import LEAST_CONFIDENCE, stretches_needed, stretches_of
+from safexp.quantifiers.base import rows_of, stretches_of
+from safexp.quantifiers.calibrated import LEAST_CONFIDENCE, stretches_needed
 from safexp.records.statistics import exact_interval
 from safexp.shield.certificates import certificate_for
 

@@ -28,7 +28,8 @@ from safexp.doctor.models import MODEL_KINDS, Choice, ModelKind, Models, compare
 from safexp.doctor.nearness import Nearness, examine_nearness, nearness_findings
 from safexp.doctor.rows import Rows, count_rows, missing_findings, missing_values, rows_findings
 from safexp.doctor.subject import LimitedSignals, inferred_actions, inferred_observations, limit_subjects
-from safexp.quantifiers.calibrated import Calibrated, stretches_of
+from safexp.quantifiers.base import stretches_of
+from safexp.quantifiers.calibrated import Calibrated
 from safexp.shield.certificates import certificate_for
 from safexp.shield.logs import Log, read_log
 

@@ -14,6 +14,7 @@ from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
+from safexp.backups.drills import Drills
 from safexp.backups.penalty import Penalty
 from safexp.backups.stops import Driven, Reset, Stop
 from safexp.constraints import Constraint
@@ -73,7 +74,7 @@ class Guard(Recording):
     shield and the quantifier always see the raw observation. `info["shield"]` tells what was done at a step: the
     executed `action`, the `threshold` it was certified under, whether the shield `intervened` or `stopped`, whether the
     action ran on the user's word (`vouched`), and whether the stop drove (`takeover`) instead of the learner, to whom
-    that is a part of the environment.
+    that is a part of the environment, or held a `drill`.
 
     In a vector step the quantifier is asked about the proposals and about an action or two of each next state. All
     candidates are asked about at most twice: where a proposal is refused, and where the next state offers none of those
@@ -118,10 +119,12 @@ class Guard(Recording):
         self._question: Question | None = None
         self._glance: Glance | None = None
         self._decisions: Decisions
+        self.drills = Drills(n, self.stop.horizon, self.stop.drills)
         self._states: Array = np.empty((n, 0))
         self._viable = self._everywhere
         self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)
         self._driving = np.zeros(n, dtype=bool)
+        self._drilling = self._nowhere
         self._first = np.ones(n, dtype=bool)  # or reached from a first state by vouched actions alone
         self._stopped_at_start = 0
         self._recent: deque[tuple[NDArray[Any], ...]] = deque(maxlen=max(MAX_RECENT_STEPS // n, 1))
@@ -132,6 +135,7 @@ class Guard(Recording):
 
     def reset(self) -> Observations:
         self.stop.end(self._everywhere, stopped=False)
+        self.drills.end(self._everywhere)
         self.recorder.end(self.recorder.running, self._nowhere)
         self._arrive(owned(self.venv, self.venv.reset()), self._everywhere, self._everywhere)
         self.mid_step = False
@@ -151,17 +155,40 @@ class Guard(Recording):
         if self._question is None:
             self._decisions = Decisions(actions, nowhere, nowhere, nowhere, np.ones_like(thresholds))
         else:
-            if self._driving.any():
+            if self._driving.any() and not self.stop.horizon:
                 actions = actions.copy()
                 actions[self._driving] = self.stop.act(take(self._raw, self._driving))
             with self.span("shield"):
-                self._decisions = self.shield.decide(self._question, actions, self._glance, self._preferences_here())
-            if self._decisions.stopped.any():
+                last = self._last_safe if self.stop.horizon and self._glance is None else None
+                self._decisions = self.shield.decide(
+                    self._question, actions, self._glance, self._preferences_here(), last_safe=last
+                )
+            if self.stop.horizon:
+                self._hand_over()
+            elif self._decisions.stopped.any():
                 raise NothingSafeError("the shield lost its certificate between two steps; nothing was executed.")
         executed, intervened, _, vouched, bounds = self._decisions
         if self._question is not None:
-            self.frontier.propose(~self._driving, ~(intervened | vouched))
-        return Chosen(executed, intervened, self._driving.copy(), bounds.reshape(thresholds.shape))
+            asked = self._drilling if self.stop.horizon else self._driving
+            self.frontier.propose(~asked, ~(intervened | vouched | self._driving))
+        takeovers = self._driving & ~self._drilling
+        return Chosen(executed, intervened, takeovers, bounds.reshape(thresholds.shape), self._drilling)
+
+    def _hand_over(self) -> None:
+        """Let the backup drive where nothing is certified, until a proposal is again, and where a drill runs."""
+        decided, drilling = self._decisions, self.drills.running
+        certified = ~(decided.stopped | (self._driving & decided.intervened & ~decided.vouched))
+        self._driving = drilling | ~certified
+        if self._driving.any():
+            actions, bounds = decided.actions.copy(), decided.upper_bounds.copy()
+            actions[self._driving] = self.stop.act(take(self._raw, self._driving))
+            bounds[self._driving] = 1.0
+            kept = ~self._driving
+            self._decisions = Decisions(
+                actions, decided.intervened & kept, self._nowhere, decided.vouched & kept, bounds
+            )
+        self._drilling = drilling
+        self.drills.begin(~self._driving & ~self._decisions.vouched, self._decisions.upper_bounds)
 
     def note(self, taken: Taken) -> None:
         """Line 4: what the shield, the quantifier and the next search learn from a step."""
@@ -172,7 +199,10 @@ class Guard(Recording):
             self.shield.note_vouched(self._states[vouched], taken.costs[vouched], self.account.certifiable[vouched])
         self.measured = self.constraint.measured(taken.received.step)
         self.frontier.reach(self.constraint.margins(taken.costs, taken.thresholds, self.measured))
-        told = (self.measured, *self._margins(taken.received.infos))
+        following = self._states[:, :0]
+        if self.shield.quantifier.looks_ahead:
+            following = self.shield.states(taken.received.step.next_observations, self.measured)
+        told = (self.measured, following, *self._margins(taken.received.infos))
         self._recent.append((self._states, executed, taken.costs, taken.thresholds, self._episodes.copy(), *told))
         self._last_safe[:] = executed
 
@@ -197,7 +227,11 @@ class Guard(Recording):
         penalised = rewards.copy()
         if self.penalty is not None and self._glance is not None and stopped.any():
             penalised[stopped] = self.penalty(self._glance.least_width(stopped))
-        penalised[self._driving & ~driving & ~ended] -= self.stop.penalty
+        if self.stop.horizon:
+            penalised[driving] -= self.stop.penalty
+            self.drills.note(taken.costs, ended)
+        else:
+            penalised[self._driving & ~driving & ~ended] -= self.stop.penalty
         self.last = StepRecord(self._chosen.actions, rewards, self.remaining, stopped, self.measured)
         driven = Driven(taken.received.step, taken.costs, driving, self._driving & ~ended, ended, stopped)
         self.stop.note(driven)
@@ -211,6 +245,7 @@ class Guard(Recording):
             "intervened": intervened.tolist(),
             "stopped": stopped.tolist(),
             "takeover": self._chosen.takeovers.tolist(),
+            "drill": self._drilling.tolist(),
             "vouched": vouched.tolist(),
         }
         infos.add("shield", columns)
@@ -261,10 +296,16 @@ class Guard(Recording):
             return None
         columns = [np.concatenate(parts) for parts in zip(*self._recent, strict=True)]
         self._recent.clear()
-        states, actions, costs, thresholds, episodes, signals, *margins = columns
+        states, actions, costs, thresholds, episodes, signals, following, *margins = columns
         executed = encode_actions(self.shield.action_space, actions)
         told = Transitions(
-            states, executed, costs, margins[0] if margins else None, episodes, signals if signals.shape[1] else None
+            states,
+            executed,
+            costs,
+            margins[0] if margins else None,
+            episodes,
+            signals if signals.shape[1] else None,
+            following if following.shape[1] else None,
         )
         known = np.isfinite(states).all(axis=1)  # a first state may not tell the signals
         return Harvest(told, thresholds) if known.all() else Harvest(rows_of(told, known), thresholds[known])
@@ -276,6 +317,7 @@ class Guard(Recording):
         stopped = ~self._viable
         self.recorder.end(stopped, stopped)
         self.stop.end(stopped, stopped=True)
+        self.drills.end(stopped)
         self.restart(stopped)
         return stopped
 
@@ -330,6 +372,9 @@ class Guard(Recording):
             question, certifiable = question.rows(rows), certifiable[rows]
             last_safe, driving = last_safe[rows], driving[rows]
         discrete = isinstance(self.action_space, spaces.Discrete)
+        if self.stop.horizon and not discrete:  # whoever cannot go on hands over: there is nothing to foresee
+            self._viable = self._everywhere
+            return
         with self.span("shield"):
             glance = self.shield.glance(question, None if discrete else last_safe)
         self._driving[rows] = self.stop.takes_over(question.observations, certifiable, driving)
@@ -337,7 +382,7 @@ class Guard(Recording):
             self._glance = glance
         else:
             self._glance.replace(rows, glance)
-        self._viable = self._glance.viable
+        self._viable = self._everywhere if self.stop.horizon else self._glance.viable
 
     def _advice(self) -> str:
         """What may be wrong where no first state offers a safe action."""

@@ -13,7 +13,7 @@ from safexp.core.costs import Step
 from safexp.core.spans import Spans, untimed
 from safexp.envs.infos import Infos
 from safexp.envs.vector import owned, put
-from safexp.records.episodes import Recorder
+from safexp.records.episodes import Drivers, Recorder
 
 
 class Received(NamedTuple):
@@ -36,8 +36,7 @@ def receive(
     recorder: Recorder,
     before: Observations,
     executed: NDArray[Any],
-    interventions: Flags,
-    takeovers: Flags | bool = False,
+    drivers: Drivers,
     span: Spans = untimed,
 ) -> Received:
     """Finish a step that was begun with `executed` in the states `before`, and record it.
@@ -61,12 +60,12 @@ def receive(
         except Exception:
             signals = recorder.constraint.salvage(step._replace(info=infos.readable))
             raise
-        recorder.step(rewards, signals, interventions, takeovers)
+        recorder.step(rewards, signals, drivers)
     except BaseException:
         if recorder.steps == recorded:
             unread = np.isnan(signals)
             worst = np.where(unread, recorder.constraint.worst_signal, signals)
             unreadable: Flags = np.any(unread.reshape(len(unread), -1), axis=1)
-            recorder.step(np.nan_to_num(rewards), worst, interventions, takeovers, unreadable)
+            recorder.step(np.nan_to_num(rewards), worst, drivers, unreadable)
         raise
     return Received(observations, rewards, dones, infos, step, signals)

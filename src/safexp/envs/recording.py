@@ -19,19 +19,26 @@ from safexp.envs.observations import describe_ends
 from safexp.envs.receive import Received, receive
 from safexp.envs.vector import copied, owned, reset_some
 from safexp.quantifiers.base import Transitions
-from safexp.records.episodes import Recorder
+from safexp.records.episodes import Drivers, Recorder
 
 
 class Chosen(NamedTuple):
     """What is executed: actions (n, ...), where they are not the proposals, and where another controller drives.
 
     `upper_bounds` (n,) or (n, K) were certified of their costs; None charges the costs themselves to the account.
+    `drills` (n,) tells where it drives as a drill, which is no takeover.
     """
 
     actions: NDArray[Any]
     interventions: Flags
     takeovers: Flags
     upper_bounds: Array | None = None
+    drills: Flags | bool = False
+
+    @property
+    def drivers(self) -> Drivers:
+        """Who chose what is executed."""
+        return Drivers(self.interventions, self.takeovers, self.drills)
 
 
 class Taken(NamedTuple):
@@ -149,8 +156,8 @@ class Recording(VecEnvWrapper, ABC):
             return self._step_wait()
 
     def _step_wait(self) -> VecEnvStepReturn:
-        executed, interventions, takeovers, bounds = self._chosen
-        received = receive(self.venv, self.recorder, self._raw, executed, interventions, takeovers, self.span)
+        executed, _, _, bounds, _ = self._chosen
+        received = receive(self.venv, self.recorder, self._raw, executed, self._chosen.drivers, self.span)
         dones, infos, last = received.dones, received.infos, received.step.next_observations
         costs = self.constraint.normalise(received.signals)
         taken = Taken(received, costs, self.account.thresholds)

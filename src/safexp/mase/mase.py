@@ -132,6 +132,7 @@ class MASE(Agent):
             safe_action=safe_action,
             verify_safe_action=verify_safe_action,
             seed_controller=seed_controller,
+            backup=stop if stop is not None and stop.horizon else None,
         )
         quantifier = shield.quantifier
         for limit, own in zip(parts_of(constraint), shield.levels or (), strict=False):
@@ -222,7 +223,9 @@ class MASE(Agent):
         """How often the quantifier was right before it learned, how far exploration got, and what the stop tells."""
         counts = {f"coverage_{name}": count for name, count in total(self._covered)._asdict().items()}
         promises = {} if self.shield.vouched is None else self.shield.vouched.metrics()
-        return {**counts, "delta": self.quantifier.delta, **self._reached, **self.guard.stop.metrics(), **promises}
+        drills = self.guard.drills.metrics() if self.guard.stop.horizon else {}
+        told = {**self._reached, **self.guard.stop.metrics(), **drills, **promises}
+        return {**counts, "delta": self.quantifier.delta, **told}
 
     def _recheck(self) -> None:
         """Let a quantifier that has changed judge again: the current states, and the stops that are stored."""

@@ -11,6 +11,7 @@ from safexp.quantifiers.gp.sparse import SparseGP
 from safexp.quantifiers.known import Known
 from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
 from safexp.quantifiers.per_cost import PerCost
+from safexp.quantifiers.rollout import Rollout
 from safexp.quantifiers.unknown import Unknown
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Link",
     "PerCost",
     "Quantifier",
+    "Rollout",
     "SparseGP",
     "Transitions",
     "Unknown",

@@ -13,6 +13,12 @@ from numpy.typing import NDArray
 from safexp.core.arrays import Array
 from safexp.core.files import plain
 
+STRETCH = 100
+"""Successive transitions that count as one stretch where episodes are not told apart."""
+
+CHUNK = 1000
+"""Questions at a time, for which a deep GP needs 50 MB."""
+
 
 class Transitions(NamedTuple):
     """Logged steps, as a quantifier learns from them.
@@ -21,6 +27,7 @@ class Transitions(NamedTuple):
     ones one-hot), `costs` (n,) or (n, K) lie in [0, 1], `margins` (n,) are signed distances to the limit after the
     step where the task tells them, and `episodes` (n,) number the episodes that the steps belong to, where known.
     `signals` (n, S) are what `Within` limits, after the step; states are then followed by the same signals before it.
+    `next_states` (n, ds) are the states after the step, for quantifiers that look ahead.
     """
 
     states: Array
@@ -29,11 +36,26 @@ class Transitions(NamedTuple):
     margins: Array | None = None
     episodes: NDArray[np.int64] | None = None
     signals: Array | None = None
+    next_states: Array | None = None
 
 
 def rows_of(data: Transitions, rows: Any) -> Transitions:
     """Some of the transitions."""
     return Transitions(*(None if part is None else part[rows] for part in data))  # type: ignore[arg-type]
+
+
+def stretches_of(data: Transitions) -> NDArray[np.int64]:
+    """The number (n,) of each transition's stretch, from 0: its episode, or so many successive transitions."""
+    if data.episodes is None:
+        return np.arange(len(data.costs)) // STRETCH
+    return np.unique(data.episodes, return_inverse=True)[1]
+
+
+def error_in_widths(error: Array, width: Array) -> Array:
+    """Error / width: 0 where a width of 0 was right, infinite where it was wrong or is no width."""
+    over = np.where(width > 0, error, np.where(error > 1e-9, np.inf, 0.0))
+    scores = over / np.where(width > 0, width, 1.0)
+    return np.where(np.isfinite(error) & (width >= 0), scores, np.inf)
 
 
 class Quantifier(ABC):
@@ -46,6 +68,7 @@ class Quantifier(ABC):
         bounds_realised_cost: `mean + width` bounds the cost that is then *observed*, not just its expectation; only
             then may a shield round the bound down to a level that can occur.
         is_regression: it can model any number (`as_regression`), as `ChangeModel` wants it.
+        looks_ahead: it bounds what an action and then a backup lead to, and learns from next states.
 
     A quantifier of one's own defines `predict` and `update`, sets `delta`, and keeps the arguments of its constructor
     as attributes of the same names; `fit`, `settings` and `with_delta` follow from that. One that learns also defines
@@ -74,6 +97,7 @@ class Quantifier(ABC):
     num_signals: int = 0
     bounds_realised_cost: bool = False
     is_regression: bool = False
+    looks_ahead: bool = False
 
     @abstractmethod
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
@@ -82,6 +106,21 @@ class Quantifier(ABC):
     def interval(self, states: Array, actions: Array) -> tuple[Array, Array]:
         """Mean and width of what is modelled, (n, m) or (n, m, S): by default the costs."""
         return self.predict(states, actions)
+
+    def scaled_interval(self, states: Array, actions: Array, scale: float) -> tuple[Array, Array]:
+        """The same with so many times the width."""
+        mean, width = self.interval(states, actions)
+        return np.asarray(mean), scale * np.asarray(width)
+
+    def score(self, data: Transitions) -> Array:
+        """The largest error of each transition (n,) in widths, for `Calibrated`."""
+        found = []
+        for rows in np.array_split(np.arange(len(data.costs)), len(data.costs) // CHUNK + 1):
+            some = rows_of(data, rows)
+            mean, width = (np.asarray(part)[:, 0] for part in self.interval(some.states, some.actions[:, None]))
+            errors = error_in_widths(self.error(self.observed(some), mean), width)
+            found.append(errors.max(axis=tuple(range(1, errors.ndim))))
+        return np.concatenate(found)
 
     def as_costs(self, mean: Array, width: Array) -> tuple[Array, Array]:
         """What an `interval` says of the costs."""

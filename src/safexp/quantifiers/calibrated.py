@@ -11,19 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
-from safexp.quantifiers.base import Quantifier, Transitions, rows_of
+from safexp.quantifiers.base import Quantifier, Transitions, rows_of, stretches_of
 
 INNER = "inner."
 """What the names of the inner quantifier's arrays begin with in `Calibrated.state`."""
 
-STRETCH = 100
-"""Successive transitions that count as one stretch where episodes are not told apart."""
-
 HELD_OUT = 0.2
 """The share of stretches that every rung holds out."""
-
-CHUNK = 1000
-"""Questions at a time, for which a deep GP needs 50 MB."""
 
 LEAST_CONFIDENCE = 0.5
 """With less than this nothing is certified."""
@@ -98,6 +92,7 @@ class Calibrated(Quantifier):
         self.capacity = capacity
         self.num_costs = quantifier.num_costs
         self.num_signals = quantifier.num_signals
+        self.looks_ahead = quantifier.looks_ahead
         self.excess = 0.0
         self.scale = math.inf
         self.scores: Array = np.zeros(0)
@@ -114,8 +109,13 @@ class Calibrated(Quantifier):
         return self.as_costs(*self.interval(states, actions))
 
     def interval(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        mean, width = (np.asarray(part) for part in self.quantifier.interval(states, actions))
-        return mean, np.full(np.shape(width), np.inf) if math.isinf(self.scale) else self.scale * width
+        return self.scaled_interval(states, actions, 1.0)
+
+    def scaled_interval(self, states: Array, actions: Array, scale: float) -> tuple[Array, Array]:
+        if math.isfinite(self.scale):
+            return self.quantifier.scaled_interval(states, actions, scale * self.scale)
+        mean, width = self.quantifier.interval(states, actions)
+        return np.asarray(mean), np.full(np.shape(width), np.inf)
 
     def as_costs(self, mean: Array, width: Array) -> tuple[Array, Array]:
         return self.quantifier.as_costs(mean, width)
@@ -234,20 +234,6 @@ def least_scale(scores: Array, delta: float, confidence: float) -> float:
     return math.inf if larger < 0 else float(np.sort(scores)[len(scores) - 1 - larger])
 
 
-def error_in_widths(error: Array, width: Array) -> Array:
-    """Error / width: 0 where a width of 0 was right, infinite where it was wrong or is no width."""
-    over = np.where(width > 0, error, np.where(error > 1e-9, np.inf, 0.0))
-    scores = over / np.where(width > 0, width, 1.0)
-    return np.where(np.isfinite(error) & (width >= 0), scores, np.inf)
-
-
-def stretches_of(data: Transitions) -> NDArray[np.int64]:
-    """The number (n,) of each transition's stretch, from 0: its episode, or so many successive transitions."""
-    if data.episodes is None:
-        return np.arange(len(data.costs)) // STRETCH
-    return np.unique(data.episodes, return_inverse=True)[1]
-
-
 def stretch_maxima(scores: Array, stretches: NDArray[np.int64]) -> Array:
     """The largest score of each stretch that occurs, in their order."""
     numbers, index = np.unique(stretches, return_inverse=True)
@@ -285,15 +271,8 @@ def ladder(order: NDArray[np.int64], rungs: int) -> list[tuple[NDArray[np.int64]
 
 def transition_scores(model: Quantifier, data: Transitions) -> Array:
     """The largest error of each transition (n,) in widths; infinite where the model does not answer."""
-    chunks = np.array_split(np.arange(len(data.costs)), len(data.costs) // CHUNK + 1)
-    return np.concatenate([_scores(model, rows_of(data, some)) for some in chunks])
-
-
-def _scores(model: Quantifier, data: Transitions) -> Array:
     try:
-        mean, width = (np.asarray(part)[:, 0] for part in model.interval(data.states, data.actions[:, None]))
-        scores = error_in_widths(model.error(model.observed(data), mean), width)
+        return model.score(data)
     except Exception as error:  # whatever went wrong, it predicted nothing
         log.warning("%s could not be calibrated: %s", type(model).__name__, error)
         return np.full(len(data.costs), np.inf)
-    return np.asarray(scores.max(axis=tuple(range(1, scores.ndim))))

@@ -28,6 +28,7 @@ class PerCost(Quantifier):
         self.num_signals = sum(part.num_signals for part in parts)
         self.delta = sum(part.delta for part in parts)
         self.bounds_realised_cost = all(part.bounds_realised_cost for part in parts)
+        self.looks_ahead = any(part.looks_ahead for part in parts)
 
     @classmethod
     def of(cls, quantifier: Quantifier, count: int) -> PerCost:
@@ -84,9 +85,14 @@ class PerCost(Quantifier):
         signals = [None] * len(costs)
         if data.signals is not None:
             signals = _shares(data.signals, [part.num_signals for part in self.parts])  # type: ignore[assignment]
+        following = [None] * len(costs)
+        if data.next_states is not None:
+            following = self._states(data.next_states)  # type: ignore[assignment]
         return [
-            data._replace(states=states, costs=own[:, 0] if own.shape[1] == 1 else own, signals=measured)
-            for states, own, measured in zip(self._states(data.states), costs, signals, strict=True)
+            data._replace(
+                states=states, costs=own[:, 0] if own.shape[1] == 1 else own, signals=measured, next_states=after
+            )
+            for states, own, measured, after in zip(self._states(data.states), costs, signals, following, strict=True)
         ]
 
     def with_delta(self, delta: float) -> Self:

@@ -16,7 +16,8 @@ class Episode(NamedTuple):
     `true_return` adds up the environment's rewards, `penalised_return` those that the learner got. `cost` and
     `max_step_cost` are in the user's units (of several costs, their sum); `violated` is judged by the constraint's
     original definition. `end_step` counts environment steps since the start of training, `takeovers` the steps under
-    another controller than the learner, `unreadable` those whose cost could not be read and was judged at its worst.
+    another controller than the learner, `unreadable` those whose cost could not be read and was judged at its worst,
+    `drills` those that another controller drove to test a certificate.
     """
 
     episode: int
@@ -31,6 +32,18 @@ class Episode(NamedTuple):
     interventions: int
     takeovers: int = 0
     unreadable: int = 0
+    drills: int = 0
+
+
+class Drivers(NamedTuple):
+    """Where (n,) the executed action was not the learner's: replaced by a shield, or another controller drove.
+
+    `drills` are steps that another controller drove to test a certificate.
+    """
+
+    interventions: Flags | bool = False
+    takeovers: Flags | bool = False
+    drills: Flags | bool = False
 
 
 class Witness(Protocol):
@@ -54,11 +67,11 @@ class Recorder:
     def __init__(self, constraint: Constraint, num_envs: int) -> None:
         self.episodes: list[Episode] = []
         self.witness: Witness | None = None
-        self.steps = self.stops = self.interventions = self.takeovers = 0
+        self.steps = self.stops = self.interventions = self.takeovers = self.drills = 0
         self._violations = 0
         self.constraint = constraint
         self._length = np.zeros(num_envs, dtype=np.int64)
-        self._totals = np.zeros((num_envs, 5))  # true and penalised return, interventions, takeovers, unreadable
+        self._totals = np.zeros((num_envs, 6))  # true and penalised return, those of `Drivers`, unreadable
         costs = np.shape(constraint.largest_threshold)  # () or (K,)
         self.latest = np.zeros((num_envs, *costs))
         self._first = np.zeros((num_envs, *costs))
@@ -78,15 +91,14 @@ class Recorder:
         self,
         rewards: Array,
         signals: Array,
-        interventions: Flags,
-        takeovers: Flags | bool = False,
+        drivers: Drivers = Drivers(),  # noqa: B008 (immutable)
         unreadable: Flags | bool = False,
     ) -> None:
         """One step of all environments, (n,) each."""
         self._signals[np.arange(len(rewards)), self._length] = signals
         self.latest = signals
-        counts = np.broadcast_arrays(rewards, interventions, takeovers, unreadable)
-        self._totals[:, [0, 2, 3, 4]] += np.stack(counts, axis=-1)
+        counts = np.broadcast_arrays(rewards, *drivers, unreadable)
+        self._totals[:, [0, 2, 3, 4, 5]] += np.stack(counts, axis=-1)
         self._length += 1
         self.steps += len(rewards)
         if self._length.max() == self._signals.shape[1]:
@@ -118,7 +130,8 @@ class Recorder:
                 stopped=bool(stopped[i]),
                 interventions=int(self._totals[i, 2]),
                 takeovers=int(self._totals[i, 3]),
-                unreadable=int(self._totals[i, 4]),
+                unreadable=int(self._totals[i, 5]),
+                drills=int(self._totals[i, 4]),
             )
             self._keep(episode)
             if self.witness:
@@ -131,6 +144,7 @@ class Recorder:
         self.stops += episode.stopped
         self.interventions += episode.interventions
         self.takeovers += episode.takeovers
+        self.drills += episode.drills
 
     @property
     def running(self) -> Flags:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
@@ -14,25 +14,41 @@ from safexp.quantifiers.calibrated import Calibrated
 from safexp.quantifiers.change import ChangeModel
 from safexp.quantifiers.known import Known
 from safexp.quantifiers.per_cost import PerCost
+from safexp.quantifiers.rollout import Rollout
 from safexp.quantifiers.unknown import Unknown
+from safexp.shield.lookahead import BackupController, course_of
 from safexp.shield.transitions import parts_of
 
 
-def certificate_for(constraint: Constraint, quantifier: Quantifier, observation_space: spaces.Space[Any]) -> Quantifier:
+class _Setting(NamedTuple):
+    """What a certificate is asked about."""
+
+    observations: spaces.Space[Any]
+    actions: spaces.Box | spaces.Discrete | None
+    backup: BackupController | None
+
+
+def certificate_for(
+    constraint: Constraint,
+    quantifier: Quantifier,
+    observation_space: spaces.Space[Any],
+    action_space: spaces.Box | spaces.Discrete | None = None,
+    backup: BackupController | None = None,
+) -> Quantifier:
     """The quantifier that bounds all costs of a constraint: given for each of its parts, or copied for each.
 
     Raises:
         ValueError: where it cannot answer for the constraint.
     """
-    parts = parts_of(constraint)
+    parts, setting = parts_of(constraint), _Setting(observation_space, action_space, backup)
     if isinstance(constraint, AllOf) and not isinstance(quantifier, PerCost):
         quantifier = PerCost.of(quantifier, len(parts))
     given = quantifier.parts if isinstance(quantifier, PerCost) else (quantifier,)
     if isinstance(quantifier, PerCost) and len(given) == len(parts):
-        found = [_for_part(part, own, observation_space) for part, own in zip(parts, given, strict=True)]
+        found = [_for_part(part, own, setting) for part, own in zip(parts, given, strict=True)]
         quantifier = quantifier if all(a is b for a, b in zip(found, given, strict=True)) else PerCost(*found)
     elif len(parts) == 1:
-        quantifier = _for_part(constraint, quantifier, observation_space)
+        quantifier = _for_part(constraint, quantifier, setting)
     if quantifier.num_costs != constraint.num_costs:
         raise ValueError(
             f"quantifiers for {quantifier.num_costs} costs, but {type(constraint).__name__} limits "
@@ -41,21 +57,30 @@ def certificate_for(constraint: Constraint, quantifier: Quantifier, observation_
     return quantifier
 
 
-def _for_part(constraint: Constraint, quantifier: Quantifier, space: spaces.Space[Any]) -> Quantifier:
+def _for_part(constraint: Constraint, quantifier: Quantifier, setting: _Setting) -> Quantifier:
     """What bounds the costs of one simple constraint."""
     if not isinstance(constraint, Within):
+        if quantifier.looks_ahead:
+            raise ValueError(
+                f"Rollout answers for limits on signals, Within(...), not for {type(constraint).__name__}."
+            )
         return quantifier
     if isinstance(quantifier, Calibrated):
-        inner = _for_part(constraint, quantifier.quantifier, space)
+        inner = _for_part(constraint, quantifier.quantifier, setting)
         return quantifier if inner is quantifier.quantifier else Calibrated(inner, **quantifier.settings())
+    if isinstance(quantifier, Rollout):
+        if setting.backup is None or not setting.backup.horizon or setting.actions is None:
+            raise ValueError("Rollout looks ahead to a backup: give backup=Backup(controller, horizon).")
+        course = course_of(setting.backup, constraint, setting.observations, setting.actions)
+        return quantifier.bound_to(constraint.sides, course)
     if isinstance(quantifier, ChangeModel):
         return (
             quantifier
             if quantifier.sides is not None
-            else quantifier.bound_to(constraint.sides, _inputs(constraint, space))
+            else quantifier.bound_to(constraint.sides, _inputs(constraint, setting.observations))
         )
     if isinstance(quantifier, Known) or quantifier.is_regression:
-        return ChangeModel(quantifier).bound_to(constraint.sides, _inputs(constraint, space))
+        return ChangeModel(quantifier).bound_to(constraint.sides, _inputs(constraint, setting.observations))
     if isinstance(quantifier, Unknown) and constraint.num_costs > 1:
         return PerCost.of(quantifier, constraint.num_costs)
     return quantifier

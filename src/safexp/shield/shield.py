@@ -41,6 +41,7 @@ from safexp.shield.certificates import certificate_for
 from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.files import build_shield, describe_shield, restore_shield
 from safexp.shield.logs import Log, encode_log, read_log
+from safexp.shield.lookahead import BackupController
 from safexp.shield.questions import Question, checked_thresholds, steady_thresholds, with_signals
 from safexp.shield.rehearsal import Rehearsal, rehearse
 from safexp.shield.transitions import transitions_of
@@ -74,6 +75,7 @@ class Shield:
         verify_safe_action: stop believing in it where it broke its promise (`note_vouched`).
         seed_controller: a controller that is safe from first states on as long as it drives, such as the one whose log
             the quantifier learned; a guard lets it drive there where nothing is certified yet.
+        backup: a controller that drives where nothing is certified (`Backup`), to which `Rollout` looks ahead.
     """
 
     _counting: ClassVar = Lock()  # of failures, where threads share a shield; of the class, since a lock has no copy
@@ -90,15 +92,19 @@ class Shield:
         safe_action: SafeAction | None = None,
         verify_safe_action: bool = True,
         seed_controller: Controller | None = None,
+        backup: BackupController | None = None,
     ) -> None:
         if num_candidates > files.MOST:
             raise ValueError(f"num_candidates={num_candidates} must be at most {files.MOST:,}.")
         self.constraint = constraint
         self.quantifier = quantifier = (
-            quantifier if constraint is None else certificate_for(constraint, quantifier, observation_space)
+            quantifier
+            if constraint is None
+            else certificate_for(constraint, quantifier, observation_space, check_action_space(action_space), backup)
         )
         self.observation_space = observation_space
         self.action_space = check_action_space(action_space)
+        self.backup = backup
         self.num_candidates = num_candidates
         self.levels = as_levels(levels, quantifier)
         if safe_action is not None and seed_controller is not None:
@@ -119,7 +125,9 @@ class Shield:
         if self.constraint is None:
             self.quantifier.fit(encode_log(data, self.observation_space, self.action_space))
         else:
-            self.quantifier.fit(transitions_of(data, self.constraint, self.observation_space, self.action_space))
+            spaces_of = self.observation_space, self.action_space
+            ahead = self.quantifier.looks_ahead
+            self.quantifier.fit(transitions_of(data, self.constraint, *spaces_of, with_next=ahead))
 
     def rehearse(
         self, env: Any, controller: Controller, episodes: int = 100, *, backup: Controller | None = None, seed: int = 0

@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from safexp.constraints import AllOf, Constraint, Within
 from safexp.core.arrays import Array, Flags, take
+from safexp.core.encoding import encode_observations
 from safexp.core.signals import SignalSource, in_observation, name_of_signal, signal_in
 from safexp.quantifiers.base import Transitions
 from safexp.shield.logs import Log, encode_log
@@ -21,11 +22,17 @@ def parts_of(constraint: Constraint) -> tuple[Constraint, ...]:
 
 
 def transitions_of(
-    log: Log, constraint: Constraint, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
+    log: Log,
+    constraint: Constraint,
+    observation_space: spaces.Space[Any],
+    action_space: spaces.Space[Any],
+    *,
+    with_next: bool = False,
 ) -> Transitions:
-    """Logged transitions with the costs of a constraint and the signals that it limits.
+    """Logged transitions with the costs of a constraint and the signals that it limits, and the states after them.
 
-    A step whose signal before or after it is not in the log, as of the first or last step of an episode, is left out.
+    A step whose signal before or after it is not in the log, as of the first or last step of an episode, is left out;
+    `with_next` also one whose next observation is not.
 
     Raises:
         ValueError: where the log has not what the constraint reads, or does not fit the spaces.
@@ -42,6 +49,12 @@ def transitions_of(
         columns.append(part.normalise(signal).reshape(len(after), -1))
     costs = np.concatenate(columns, axis=1)
     told: Flags = np.isfinite(np.concatenate([after, now, costs], axis=1)).all(axis=1)
+    following = None
+    if with_next:
+        following = log.next_observations
+        if following is None:
+            told &= _follows(log)
+            following = take(log.observations, np.roll(np.arange(len(told)), -1))
     if not told.any():
         names = ", ".join(map(name_of_signal, constraint.sources))
         raise ValueError(
@@ -50,6 +63,9 @@ def transitions_of(
         )
     kept = _rows(log, told)._replace(costs=costs[told, 0] if costs.shape[1] == 1 else costs[told])
     encoded = encode_log(kept, observation_space, action_space)
+    if following is not None:
+        next_states = encode_observations(observation_space, take(following, told))
+        encoded = encoded._replace(next_states=np.concatenate([next_states, after[told]], axis=1))
     if not after.shape[1]:
         return encoded
     return encoded._replace(states=np.concatenate([encoded.states, now[told]], axis=1), signals=after[told])

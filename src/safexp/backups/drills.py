@@ -1,0 +1,83 @@
+"""Drills: the backup drives from certified states, to measure how often certificates are wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safexp.constraints.base import TOLERANCE
+from safexp.core.arrays import Array, Flags
+
+
+class Drills:
+    """Drills in n environments, and what became of them.
+
+    A drill begins with a certified action, after which the backup drives for its horizon. The certificate was *missed*
+    if a cost on the way was above its bound. A drill that its episode ends is judged only if it had missed by then.
+
+    Args:
+        num_envs: n.
+        horizon: how many steps the backup drives.
+        share: of all steps to spend on drills.
+        seed: of the lot that decides where drills begin.
+    """
+
+    def __init__(self, num_envs: int, horizon: int, share: float, seed: int = 0) -> None:
+        self.horizon = horizon
+        self.share = share
+        self.judged = self.missed = 0
+        self._rng = np.random.default_rng(seed)
+        self._left = np.zeros(num_envs, dtype=np.int64)
+        self._bounds: Array = np.zeros((num_envs, 1))
+        self._worst: Array = np.zeros((num_envs, 1))
+
+    @property
+    def running(self) -> Flags:
+        """Where (n,) the backup drives because of a drill."""
+        return self._left > 0
+
+    def begin(self, certified: Flags, bounds: Array) -> None:
+        """Actions with these bounds (n, K) are about to be run; begin drills at some that are certified (n,)."""
+        if not self.share:
+            return
+        rate = self.share / (self.horizon * (1 - self.share))
+        begins = certified & ~self.running & (self._rng.random(len(certified)) < rate)
+        if not begins.any():
+            return
+        if self._bounds.shape != bounds.shape:
+            self._bounds, self._worst = np.zeros_like(bounds), np.zeros_like(bounds)
+        self._left[begins] = self.horizon + 1
+        self._bounds[begins], self._worst[begins] = bounds[begins], 0.0
+
+    def note(self, costs: Array, ended: Flags) -> None:
+        """A step cost so much, (n,) or (n, K), and ended these episodes (n,)."""
+        running = self.running
+        if not running.any():
+            return
+        costs = costs.reshape(len(costs), -1)
+        self._worst[running] = np.maximum(self._worst[running], costs[running])
+        self._left[running] -= 1
+        missed = (self._worst > self._bounds + TOLERANCE).any(axis=1)
+        over = running & ((self._left == 0) | (ended & missed))
+        self.judged += int(over.sum())
+        self.missed += int((over & missed).sum())
+        self._left[ended] = 0
+
+    def end(self, rows: Flags) -> None:
+        """The episodes of these environments (n,) were ended between two steps."""
+        self._left[rows] = 0
+
+    def metrics(self) -> dict[str, float]:
+        """How many drills were judged, and in how many the certificate was wrong."""
+        return {"drills": self.judged, "drills_missed": self.missed}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Counts, for a file."""
+        return {"drills": np.array([self.judged, self.missed])}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Take back what `state` gave."""
+        if "drills" in state:
+            self.judged, self.missed = map(int, state["drills"])

@@ -1,0 +1,136 @@
+"""A one-step model of the whole state: least squares on monomials of states and actions."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safexp.core.arrays import Array
+from safexp.quantifiers.regression import standards
+
+MOST_FEATURES = 400
+"""Monomials that a model may have: one step stays a small matrix product."""
+
+ROWS_PER_FEATURE = 10
+"""Transitions that a monomial needs at least."""
+
+LEAST_NOISE = 1e-6
+"""The smallest one-step residual that is believed, as a share of the changes' size."""
+
+SINGULAR = 1e-10
+"""Below this share of the largest eigenvalue a combination of features did not vary but for rounding."""
+
+
+class Dynamics:
+    """The change of a state over a step, x' = x + Wᵀφ(x, a) with φ all monomials up to a degree.
+
+    Inputs are standardised by the first data; Φᵀ·Φ and Φᵀ·Y are summed up, so that learning on costs nothing more
+    with every transition that has been seen.
+
+    Args:
+        degree: of the monomials.
+        inputs: entries of the state that the change depends on; all by default. Every entry is predicted.
+    """
+
+    def __init__(self, degree: int, inputs: tuple[int, ...] | None = None) -> None:
+        self.degree = degree
+        self.inputs = inputs
+        self._sums: dict[str, Array] = {}
+        self._powers: list[NDArray[np.int64]] = []
+        self._weights = self._root = np.zeros((0, 0))
+        self.noise: Array = np.zeros(0)
+        """Root mean square residual (ds,) of a step."""
+
+    @property
+    def known(self) -> bool:
+        """Whether it has learned anything."""
+        return bool(self._sums)
+
+    def add(self, states: Array, actions: Array, following: Array) -> None:
+        """Learn from transitions: states (n, ds), encoded actions (n, da), next states (n, ds)."""
+        pairs, change = self._pairs(states, actions), following - states
+        if not self.known:
+            shift, scale = standards(pairs)
+            self._prepare(pairs.shape[1])
+            size = 1 + sum(len(part) for part in self._powers)
+            self._sums = {
+                "shift": shift,
+                "scale": scale,
+                "gram": np.zeros((size, size)),
+                "product": np.zeros((size, change.shape[1])),
+                "squares": np.zeros(change.shape[1]),
+                "count": np.zeros(1),
+            }
+        features, sums = self._features(pairs), self._sums
+        sums["gram"] = sums["gram"] + features.T @ features
+        sums["product"] = sums["product"] + features.T @ change
+        sums["squares"] = sums["squares"] + (change**2).sum(axis=0)
+        sums["count"] = sums["count"] + len(change)
+        self._solve()
+
+    def step(self, states: Array, actions: Array) -> Array:
+        """The next states (n, ds)."""
+        return states + self._features(self._pairs(states, actions)) @ self._weights
+
+    def leverage(self, states: Array, actions: Array) -> Array:
+        """How little the data says at these inputs (n,): the deviation of the prediction, in residual deviations."""
+        return np.linalg.norm(self._features(self._pairs(states, actions)) @ self._root, axis=-1)
+
+    def state(self) -> dict[str, Array]:
+        """As named arrays."""
+        return {f"dynamics.{name}": part.copy() for name, part in self._sums.items()}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Take back what `state` returned."""
+        prefix = "dynamics."
+        self._sums = {
+            name.removeprefix(prefix): np.array(part) for name, part in state.items() if name.startswith(prefix)
+        }
+        if self.known:
+            self._prepare(len(self._sums["shift"]))
+            self._solve()
+
+    def _prepare(self, size: int) -> None:
+        self._powers = [
+            np.array(list(combinations_with_replacement(range(size), power))) for power in range(1, self.degree + 1)
+        ]
+
+    def _pairs(self, states: Array, actions: Array) -> Array:
+        return np.concatenate([states if self.inputs is None else states[:, list(self.inputs)], actions], axis=1)
+
+    def _features(self, pairs: Array) -> Array:
+        """Monomials (n, p) of the standardised inputs (n, d), the constant first."""
+        standard = (pairs - self._sums["shift"]) / self._sums["scale"]
+        parts = [np.ones((len(pairs), 1)), standard]
+        parts += [standard[:, powers].prod(axis=2) for powers in self._powers[1:]]
+        return np.concatenate(parts, axis=1)
+
+    def _solve(self) -> None:
+        """Ridge regression; what did not vary keeps a deviation of the changes' own size."""
+        sums, count = self._sums, self._sums["count"][0]
+        eigenvalues, axes = np.linalg.eigh(sums["gram"])
+        varied = eigenvalues > SINGULAR * eigenvalues[-1]
+        eigenvalues = np.where(varied, eigenvalues, 0.0)
+        inverse = np.divide(1.0, eigenvalues, out=np.zeros_like(eigenvalues), where=varied)
+        along = axes.T @ sums["product"]
+        left = sums["squares"] - (inverse[:, None] * along**2).sum(axis=0)
+        size = np.maximum(sums["squares"] / count, np.finfo(np.float64).tiny)
+        freedom = max(count - np.count_nonzero(varied), 1.0)
+        noise = np.maximum(left / freedom, LEAST_NOISE**2 * size)
+        ridge = max(float((noise / size).min()), LEAST_NOISE**2)
+        self._weights = axes @ (along / (eigenvalues + ridge)[:, None])
+        self._root = axes / np.sqrt(eigenvalues + ridge)
+        self.noise = np.sqrt(noise)
+
+
+def degrees(num_inputs: int, rows: int) -> list[int]:
+    """Degrees of monomials that so many inputs and transitions allow, 1 always among them."""
+    allowed, size = [1], 1 + num_inputs
+    for degree in (2, 3):
+        size = size * (num_inputs + degree) // degree
+        if size <= MOST_FEATURES and rows >= ROWS_PER_FEATURE * size:
+            allowed.append(degree)
+    return allowed

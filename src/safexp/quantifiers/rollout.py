@@ -1,0 +1,255 @@
+"""A certificate that looks ahead: a learned one-step model, rolled out through a backup controller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safexp.core.arrays import Array
+from safexp.core.signals import Sides
+from safexp.quantifiers.base import Quantifier, Transitions, arguments_of, error_in_widths, rows_of, stretches_of
+from safexp.quantifiers.dynamics import Dynamics, degrees
+from safexp.quantifiers.regression import check_delta
+from safexp.quantifiers.replays import Course, Trajectory, drive, next_states_of, replay
+from safexp.quantifiers.support import REACH, Support
+from safexp.quantifiers.targets import normal_multiplier
+
+PER_DISTANCE = 0.01
+"""Width for the way that a signal covers: no model is believed to be better than that."""
+
+HELD_OUT = 0.2
+"""Share of the boldest stretches by which the degree of the model is chosen."""
+
+
+class Path(NamedTuple):
+    """Predicted signals (T, n, S) after each of T steps, and their widths (T, n, S)."""
+
+    signals: Array
+    widths: Array
+
+
+class Rollout(Quantifier):
+    """Bounds the extremes of signals while an action is run and then the backup drives for its horizon.
+
+    A polynomial model of one step (`Dynamics`) is learned from all transitions, whoever drove, and rolled out through
+    the backup. After k steps the width of a signal is
+
+        z · σ · √(Σ_j (1 + leverage_j²)) + 1% of the way that it has covered,
+
+    with σ the root mean square error of one step, and is infinite once the path has left what the data supports
+    (`Support`). The bound of a limit is the worst over the path. It asks for observations from which the next ones
+    follow: positions with their speeds, and whatever else acts later.
+
+    `score`, for `Calibrated`, replays stretches of the data. The model is driven by the backup plus the difference
+    that the logged action made to it, so that feedback acts on the prediction as it did on the machine, and any log
+    can judge it.
+
+    Args:
+        degree: of the polynomials, 1 to 3; by default the one that predicts the boldest fifth of the stretches best.
+        inputs: entries of the state that its change depends on, those of the encoded observation counted from 0, and
+            after them the signals; all by default.
+        reach: see `Support`.
+        delta: the probability that a width fails, by the normal distribution; `Calibrated` measures it.
+        sides: the limits whose costs are bounded; a shield sets them from its constraint.
+    """
+
+    bounds_realised_cost = True
+    promises_coverage = False
+    looks_ahead = True
+
+    def __init__(
+        self,
+        *,
+        degree: int | None = None,
+        inputs: Sequence[int] | None = None,
+        reach: float = REACH,
+        delta: float = 0.05,
+        sides: Sides | None = None,
+    ) -> None:
+        if degree not in (None, 1, 2, 3):
+            raise ValueError(f"Rollout(degree={degree}) must be 1, 2 or 3, or None to choose it by the data.")
+        check_delta("Rollout", delta)
+        self.degree = degree
+        self.inputs = None if inputs is None else tuple(inputs)
+        self.reach = reach
+        self.delta = delta
+        self.sides = None if sides is None else Sides.of(*sides)
+        self.num_signals = 0 if self.sides is None else int(self.sides.which.max()) + 1
+        self.num_costs = 1 if self.sides is None else len(self.sides.which)
+        self._course: Course | None = None
+        self._model: Dynamics | None = None
+        self._support = Support(reach)
+        self._errors: Array = np.zeros((2, self.num_signals))  # sums of squares, and counts
+
+    def bound_to(self, sides: Sides, course: Course) -> Rollout:
+        """The same for these limits and this backup; it has learned nothing."""
+        bound = Rollout(**(arguments_of(self) | {"sides": sides}))
+        bound._course = course
+        return bound
+
+    @property
+    def knows(self) -> bool:
+        return self._model is not None
+
+    def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        return self.as_costs(*self.interval(states, actions))
+
+    def interval(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        return self.scaled_interval(states, actions, 1.0)
+
+    def scaled_interval(self, states: Array, actions: Array, scale: float) -> tuple[Array, Array]:
+        """The worst signal of each side on the path, and its width there, (n, m, K)."""
+        n, m, size = actions.shape
+        sides = self._sides()
+        if self._model is None:
+            return np.broadcast_to(self._now(states)[:, None], (n, m, len(sides.which))), np.full(
+                (n, m, len(sides.which)), np.inf
+            )
+        path = self.path(np.repeat(states, m, axis=0), actions.reshape(n * m, size))
+        signals, widths = path.signals[..., sides.which], scale * path.widths[..., sides.which]
+        with np.errstate(invalid="ignore"):
+            worst = np.where(np.isfinite(widths), sides.sign * signals + widths, np.inf).argmax(axis=0)[None]
+        mean, width = (np.take_along_axis(part, worst, axis=0)[0].reshape(n, m, -1) for part in (signals, widths))
+        unknown = ~(np.isfinite(mean) & np.isfinite(width))
+        return np.where(unknown, 0.0, mean), np.where(unknown, np.inf, width)
+
+    def as_costs(self, mean: Array, width: Array) -> tuple[Array, Array]:
+        sides = self._sides()
+        return sides.costs(mean), width / (2 * sides.scale)
+
+    def path(self, states: Array, actions: Array) -> Path:
+        """Where states (n, ds) go if these actions (n, da) are run and then the backup drives."""
+        course = self._bound_course()
+        driven = drive(
+            self._known_model(), states, lambda k, state: actions if k == 0 else course.act(state), course.horizon + 1
+        )
+        return self._path(driven)
+
+    def nearness(self, data: Transitions) -> Array:
+        sides = self._sides()
+        signals = self._bound_course().signals(next_states_of(data))
+        return np.asarray(sides.costs(signals[:, sides.which]).max(axis=1))
+
+    def score(self, data: Transitions) -> Array:
+        """The largest error (n,) in widths of the replay that begins with each transition; 0 where none does."""
+        found = replay(self._known_model(), self._bound_course(), data)
+        path = self._path(found.trajectory)
+        errors = error_in_widths(np.abs(path.signals - found.signals), path.widths)
+        scores = np.zeros(len(data.states))
+        scores[found.starts] = np.where(found.within[..., None], errors, 0.0).max(axis=(0, 2))
+        return scores
+
+    def update(self, data: Transitions) -> None:
+        following, course = next_states_of(data), self._bound_course()
+        if self._model is None:
+            self._model = self._chosen_model(data)
+            predicted = self._model.step(data.states, data.actions)
+        else:
+            predicted = self._model.step(data.states, data.actions)
+            self._model.add(data.states, data.actions, following)
+        self._support.add(self._inputs(data.states, data.actions))
+        error = course.signals(following) - course.signals(predicted)
+        self._errors = self._errors + np.stack([(error**2).sum(axis=0), np.full(self.num_signals, float(len(error)))])
+
+    def fit(self, data: Transitions) -> None:
+        before = vars(self).copy()
+        self._model, self._support, self._errors = None, Support(self.reach), np.zeros((2, self.num_signals))
+        try:
+            self.update(data)
+        except Exception:
+            self.__dict__ = before
+            raise
+
+    def settings(self) -> dict[str, Any]:
+        sides = None if self.sides is None else [part.tolist() for part in self.sides]
+        return {**arguments_of(self), "sides": sides}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        if self._model is None:
+            return {}
+        degree = np.array([self._model.degree])
+        return {**self._model.state(), **self._support.state(), "errors": self._errors.copy(), "degree": degree}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self._model = None
+        if "degree" in state:
+            self._model = Dynamics(int(state["degree"][0]), self.inputs)
+            self._model.restore(state)
+            self._errors = np.array(state["errors"])
+        self._support.restore(state)
+
+    def _path(self, trajectory: Trajectory) -> Path:
+        """Signals and widths along predicted states."""
+        course, model = self._bound_course(), self._known_model()
+        states, actions, last = trajectory
+        steps, n, size = states.shape
+        flat, taken = states.reshape(-1, size), actions.reshape(-1, actions.shape[2])
+        with np.errstate(over="ignore", invalid="ignore"):
+            all_signals = course.signals(np.concatenate([flat, last])).reshape(steps + 1, n, -1)
+            leverage = model.leverage(flat, taken).reshape(steps, n)
+            inputs = self._inputs(flat, taken[:, :0])
+            factor = self._support.factor(inputs, taken[:, None]).reshape(steps, n)
+            way = np.cumsum(np.abs(np.diff(all_signals, axis=0)), axis=0)
+            spread = np.sqrt(np.cumsum(1.0 + leverage**2, axis=0))[..., None] * self._deviation()
+            widths = (spread + PER_DISTANCE * way) * np.maximum.accumulate(factor, axis=0)[..., None]
+        signals = all_signals[1:]
+        return Path(signals, np.where(np.isfinite(signals) & np.isfinite(widths), widths, np.inf))
+
+    def _chosen_model(self, data: Transitions) -> Dynamics:
+        """The model of the degree that predicts the boldest stretches best, fitted to all."""
+        following = next_states_of(data)
+        size = self._inputs(data.states[:1], data.actions[:1]).shape[1]
+        tried = [self.degree] if self.degree is not None else degrees(size, len(data.states))
+        best = tried[0]
+        if len(tried) > 1:
+            stretches = stretches_of(data)
+            boldness = np.full(stretches.max() + 1, -np.inf)
+            np.maximum.at(boldness, stretches, self.nearness(data))
+            bold = boldness[stretches] > np.quantile(boldness, 1 - HELD_OUT)
+            if bold.any() and not bold.all():
+                losses = [self._loss(degree, rows_of(data, ~bold), rows_of(data, bold)) for degree in tried]
+                best = tried[int(np.argmin(losses))]
+        model = Dynamics(best, self.inputs)
+        model.add(data.states, data.actions, following)
+        return model
+
+    def _loss(self, degree: int, learned: Transitions, held_out: Transitions) -> float:
+        """How wrong replays of the held-out stretches are, in scales of the limits."""
+        model, course, sides = Dynamics(degree, self.inputs), self._bound_course(), self._sides()
+        model.add(learned.states, learned.actions, next_states_of(learned))
+        found = replay(model, course, held_out)
+        states, _, last = found.trajectory
+        afters = np.concatenate([states[1:], last[None]])
+        with np.errstate(over="ignore", invalid="ignore"):
+            predicted = course.signals(afters.reshape(-1, last.shape[1])).reshape(found.signals.shape)
+            errors = np.abs(predicted - found.signals)[..., sides.which] / sides.scale
+        return float(np.nan_to_num(np.where(found.within[..., None], errors, 0.0), nan=np.inf).max(axis=(0, 2)).mean())
+
+    def _deviation(self) -> Array:
+        """Width (S,) of one step, z · σ."""
+        squares, counts = self._errors
+        return normal_multiplier(self.delta / self.num_signals) * np.sqrt(squares / np.maximum(counts, 1.0))
+
+    def _inputs(self, states: Array, actions: Array) -> Array:
+        return np.concatenate([states if self.inputs is None else states[:, list(self.inputs)], actions], axis=1)
+
+    def _now(self, states: Array) -> Array:
+        return self._bound_course().signals(states)[:, self._sides().which]
+
+    def _sides(self) -> Sides:
+        if self.sides is None:
+            raise ValueError("Rollout has no limits yet: give it to a Shield or MASE with Within(...) and a backup.")
+        return self.sides
+
+    def _bound_course(self) -> Course:
+        if self._course is None:
+            raise ValueError("Rollout has no backup yet: give it to a Shield or MASE with backup=Backup(...).")
+        return self._course
+
+    def _known_model(self) -> Dynamics:
+        if self._model is None:
+            raise ValueError("Rollout has learned nothing yet.")
+        return self._model

@@ -1,0 +1,77 @@
+"""What a certificate looks ahead to: a backup controller, as functions of encoded states."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from safexp.constraints import Within
+from safexp.core.arrays import Array, Observations
+from safexp.core.encoding import decode_observations, encode_actions, encode_observations, encoded_size
+from safexp.core.signals import in_observation, signal_in
+from safexp.quantifiers.replays import Course
+
+
+class BackupController(Protocol):
+    """Drives where the learner may not, and keeps the constraint for `horizon` steps if it was certified to."""
+
+    horizon: int
+
+    def act(self, observations: Observations) -> NDArray[Any]:
+        """Its actions (n, ...)."""
+
+
+def course_of(
+    backup: BackupController,
+    constraint: Within,
+    observation_space: spaces.Space[Any],
+    action_space: spaces.Box | spaces.Discrete,
+) -> Course:
+    """A backup as functions of states: encoded observations, followed by the signals that the constraint limits.
+
+    A signal that is an entry or a function of the observation is read from the predicted observation; what only the
+    info of a step tells is predicted like the rest of the state.
+    """
+    size = encoded_size(observation_space)
+    example = decode_observations(observation_space, np.zeros((1, size)))
+    box = isinstance(observation_space, spaces.Box)
+
+    def act(states: Array) -> Array:
+        return encode_actions(
+            action_space, np.asarray(backup.act(decode_observations(observation_space, states[:, :size])))
+        )
+
+    def signals(states: Array) -> Array:
+        observations: Observations = None
+        columns = np.empty((len(states), len(constraint.sources)))
+        for k, source in enumerate(constraint.sources):
+            if not in_observation(source, example):
+                columns[:, k] = states[:, size + k]
+            elif box and isinstance(source, int | np.integer):
+                columns[:, k] = states[:, :size][:, source]
+            else:
+                if observations is None:
+                    observations = decode_observations(observation_space, states[:, :size])
+                columns[:, k] = signal_in(source, observations)
+        return columns
+
+    low = high = None
+    if isinstance(action_space, spaces.Box):
+        low, high = (part.ravel().astype(np.float64) for part in (action_space.low, action_space.high))
+    return Course(act, signals, backup.horizon, low, high)
+
+
+def check_backup(backup: Any, observation_space: spaces.Space[Any], action_space: spaces.Box | spaces.Discrete) -> None:
+    """Ask a backup about two observations of the space; raises `ValueError` where it does not answer with actions."""
+    sample = np.zeros((2, encoded_size(observation_space)))
+    observations = decode_observations(observation_space, sample)
+    encode_observations(observation_space, observations)
+    actions = np.asarray(backup.act(observations))
+    if actions.shape != (2, *(action_space.shape or ())):
+        raise ValueError(
+            f"the backup returned actions of shape {actions.shape} for 2 observations, expected "
+            f"{(2, *(action_space.shape or ()))}: it is given observations (n, ...) and returns an action for each."
+        )
