@@ -34,7 +34,7 @@ def test_the_columns_are_the_contract(folder: Path) -> None:
     first, second, *_ = (folder / "episodes.csv").read_text().splitlines()
     assert first == (
         "episode,end_step,length,return,penalised_return,cost,max_step_cost,violated,stopped,interventions,takeovers,"
-        "unreadable"
+        "unreadable,drills"
     )
     assert second == "0,10,10,0.3333333333333333,-0.5,2.25,0.5,0,0,0,0,0"
 
