@@ -36,7 +36,7 @@ def test_the_columns_are_the_contract(folder: Path) -> None:
         "episode,end_step,length,return,penalised_return,cost,max_step_cost,violated,stopped,interventions,takeovers,"
         "unreadable,drills"
     )
-    assert second == "0,10,10,0.3333333333333333,-0.5,2.25,0.5,0,0,0,0,0"
+    assert second == "0,10,10,0.3333333333333333,-0.5,2.25,0.5,0,0,0,0,0,0"
 
 
 @pytest.mark.parametrize("missing", [1, 2])

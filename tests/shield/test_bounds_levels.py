@@ -79,7 +79,7 @@ def test_levels_survive_a_file(tmp_path):
 
 def test_a_shield_of_two_costs_refuses_one_threshold():
     shield = Shield(PerCost(Known(visits), Known(line_cost)), BOX, BOX)
-    with pytest.raises(ValueError, match="1 thresholds for each state, but Each bounds 2 costs"):
+    with pytest.raises(ValueError, match="1 thresholds for each state, but PerCost bounds 2 costs"):
         shield.filter(np.zeros(1), np.ones(1), threshold=1.0)
     with pytest.raises(ValueError, match="3 thresholds for each state, but Known bounds 1 costs"):
         Shield(Known(visits), BOX, BOX).filter(np.zeros(1), np.ones(1), threshold=np.ones(3))
