@@ -182,6 +182,8 @@ def bench(
     peer: Annotated[Path | None, tyro.conf.arg(metavar="PYTHON")] = None,
     logs: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE...")] = (),
     within: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME:LOW:HIGH...")] = (),
+    splits: Annotated[tuple[str, ...], tyro.conf.arg(metavar="{bold,random}...")] = (),
+    quantifiers: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...")] = (),
     json: bool = False,
 ) -> int:
     """Measure speed as ratios within one run, or how often quantifiers are right.
@@ -197,12 +199,15 @@ def bench(
         peer: of `tasks`: a Python interpreter that has Safety-Gymnasium, whose tasks are then stepped in the same run.
         logs: of `coverage`: logs to measure instead of our tasks.
         within: limits on signals of the logs, such as current:-100:100 or temperature::335, each measured by itself.
+        splits: of `coverage`: which episodes to ask about; both kinds if not given.
+        quantifiers: of `coverage`: which to measure, such as SparseGP; all of them if not given.
         json: print JSON instead of a table.
     """
     from safexp.report.terminal import print_rows
 
-    options = {"decisions": decisions, "peer": peer, "logs": logs or None, "within": within or None}
-    given = {name: value for name, value in options.items() if value is not None}
+    options = {"decisions": decisions, "peer": peer, "logs": logs, "within": within}
+    options |= {"splits": splits, "quantifiers": quantifiers}
+    given = {name: value for name, value in options.items() if value not in (None, ())}
     for name, value in given.items():
         if what != (belongs := {"decisions": "shield", "peer": "tasks"}.get(name, "coverage")):
             raise ValueError(f"--{name} {value} is for `safexp bench {belongs}`: leave it out.")

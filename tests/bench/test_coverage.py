@@ -80,7 +80,7 @@ def test_the_boldest_or_random_fifth_is_asked_about(tmp_path):
 
 
 def test_two_rows_for_every_limit_split_and_quantifier(tmp_path, monkeypatch, capsys):
-    quick = {"quick": lambda: FeatureRegression(num_features=32, delta=0.05)}
+    quick = {"quick": lambda case: FeatureRegression(num_features=32, delta=0.05)}
     monkeypatch.setattr(coverage, "QUANTIFIERS", quick)
     write_log(tmp_path / "tank.npz")
     limits = ["--within", "0:0.5:", "squared:0:16"]
@@ -98,8 +98,33 @@ def test_two_rows_for_every_limit_split_and_quantifier(tmp_path, monkeypatch, ca
     assert all(row["missed"] == 0 for row in rows if row["calibrated"])
 
 
+@pytest.mark.parametrize("name", ["ExactGP", "GLM"])
+def test_settings_follow_from_the_inputs_of_a_log(tmp_path, name):
+    write_log(tmp_path / "tank.npz")
+    rows = coverage.measure([tmp_path / "tank.npz"], ["0:0.5:"], splits=["bold"], quantifiers=[name])
+    assert [(row["split"], row["quantifier"], row["calibrated"]) for row in rows] == [
+        ("bold", name, False),
+        ("bold", name, True),
+    ]
+    assert rows[1]["missed"] <= rows[0]["missed"]
+
+
+def test_features_of_a_glm_have_length_one(tmp_path):
+    write_log(tmp_path / "tank.npz")
+    (case,) = coverage.cases_of_logs([tmp_path / "tank.npz"], ["0:0.5:"])
+    features = coverage.standardised(case)(case.data.states[:, list(case.inputs)], case.data.actions)
+    assert features.shape == (len(case.data.costs), len(case.inputs) + 2)
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1.0)
+
+
+@pytest.mark.parametrize(("option", "value"), [("splits", "brave"), ("quantifiers", "GP")])
+def test_unknown_splits_and_quantifiers_are_refused(option, value):
+    with pytest.raises(ValueError, match=rf"--{option} '{value}' is not one of"):
+        coverage.measure(**{option: [value]})
+
+
 def test_our_own_tasks_are_measured_without_logs(monkeypatch):
-    monkeypatch.setattr(coverage, "QUANTIFIERS", {"quick": lambda: FeatureRegression(num_features=16, delta=0.05)})
+    monkeypatch.setattr(coverage, "QUANTIFIERS", {"quick": lambda case: FeatureRegression(num_features=16, delta=0.05)})
     monkeypatch.setattr(coverage, "TASKS", {"safexp/PointGoalStatic-v0": coverage.Driving({}, 0.5, 30)})
     plain, calibrated, *_ = coverage.measure(episodes=10)
     assert plain["case"] == calibrated["case"] == "PointGoalStatic-v0"

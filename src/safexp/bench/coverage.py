@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from safexp.constraints import Within
 from safexp.constraints.parse import parse_within
 from safexp.core.arrays import Array, Flags
-from safexp.doctor.models import SPLITS, Split
-from safexp.quantifiers import Calibrated, DeepGP, FeatureRegression, Quantifier, SparseGP
+from safexp.doctor.models import SPLITS, Split, exact_settings
+from safexp.doctor.subject import inferred_actions, inferred_observations
+from safexp.quantifiers import GLM, Calibrated, ChangeModel, DeepGP, ExactGP, FeatureRegression, Quantifier, SparseGP
 from safexp.quantifiers.base import CHUNK, Transitions, rows_of, stretches_of
 from safexp.quantifiers.calibrated import by_boldness, stretch_maxima, transition_scores
 from safexp.shield.certificates import certificate_for
@@ -52,6 +53,13 @@ class CoverageCase(NamedTuple):
     constraint: Within
     observation_space: spaces.Space[Any]
 
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The entries of the states that models of change learn from."""
+        bound = certificate_for(self.constraint, SparseGP(), self.observation_space)
+        assert isinstance(bound, ChangeModel) and bound.inputs is not None, "made by certificate_for"
+        return bound.inputs
+
 
 TASKS: Final = {
     "safexp/PointGoalStatic-v0": Driving({}, lead=0.5, steps=200),
@@ -60,15 +68,24 @@ TASKS: Final = {
     "safexp/HalfCheetahVelocity-v0": Driving({"limit": 0.8}, lead=0.0, steps=100),
 }
 
-QUANTIFIERS: Final[dict[str, Callable[[], Quantifier]]] = {
-    "SparseGP": lambda: SparseGP(delta=DELTA),
-    "DeepGP": lambda: DeepGP(delta=DELTA),
-    "DeepGP, shared": lambda: DeepGP(shared=True, delta=DELTA),
-    "FeatureRegression": lambda: FeatureRegression(delta=DELTA),
+QUANTIFIERS: Final[dict[str, Callable[[CoverageCase], Quantifier]]] = {
+    "ExactGP": lambda case: ExactGP(**exact_settings(case.data, case.inputs, DELTA)),
+    "SparseGP": lambda case: SparseGP(delta=DELTA),
+    "DeepGP": lambda case: DeepGP(delta=DELTA),
+    "DeepGP, shared": lambda case: DeepGP(shared=True, delta=DELTA),
+    "FeatureRegression": lambda case: FeatureRegression(delta=DELTA),
+    "GLM": lambda case: GLM(standardised(case), len(case.inputs) + case.data.actions.shape[1] + 1, noise=1.0),
 }
+"""What is measured, each with settings that follow from the inputs of a log and from nothing else."""
 
 
-def measure(logs: Sequence[Path] = (), within: Sequence[str] = (), episodes: int = 300) -> list[dict[str, Any]]:
+def measure(
+    logs: Sequence[Path] = (),
+    within: Sequence[str] = (),
+    episodes: int = 300,
+    splits: Sequence[str] = (),
+    quantifiers: Sequence[str] = (),
+) -> list[dict[str, Any]]:
     """Two rows for every case, split and quantifier: as it is, and calibrated.
 
     `p` is the probability of as many misses or more if exactly a share δ of stretches were missed: below .05 the
@@ -79,13 +96,19 @@ def measure(logs: Sequence[Path] = (), within: Sequence[str] = (), episodes: int
         logs: files to learn from and ask about; without any, robots of our tasks that act at random.
         within: the limits on signals of the logs, `name:low:high`, each by itself.
         episodes: how many of each of our tasks.
+        splits: `bold` or `random`; both if none is given.
+        quantifiers: names of `QUANTIFIERS`; all if none is given.
     """
+    for name, given, known in (("splits", splits, SPLITS), ("quantifiers", quantifiers, tuple(QUANTIFIERS))):
+        if unknown := [one for one in given if one not in known]:
+            raise ValueError(f"--{name} {unknown[0]!r} is not one of {', '.join(map(repr, known))}.")
     th.set_num_threads(1)
     return [
         row
         for case in (cases_of_logs(logs, within) if logs else cases_of_tasks(episodes))
         for split in reversed(SPLITS)
-        for name in QUANTIFIERS
+        if split in (splits or SPLITS)
+        for name in quantifiers or QUANTIFIERS
         for row in _rows(case, split, name)
     ]
 
@@ -96,11 +119,7 @@ def cases_of_logs(logs: Sequence[Path], within: Sequence[str]) -> Iterator[Cover
         raise ValueError("--logs needs --within name:low:high, the limits on what they measured.")
     for file in logs:
         log = read_log(file)
-        actions = np.asarray(log.actions, dtype=np.float64)
-        given = (
-            spaces.Box(-np.inf, np.inf, np.shape(log.observations)[1:], np.float64),
-            spaces.Box(actions.min(axis=0), actions.max(axis=0), dtype=np.float64),
-        )
+        given = inferred_observations(log.observations), inferred_actions(log.actions)
         for text in within:
             constraint = parse_within(text)
             name = f"{file.stem}: {constraint.names[0]}"
@@ -139,6 +158,20 @@ def random_episodes(
     return Log(seen, actions, margins=margins, episodes=numbers), given
 
 
+def standardised(case: CoverageCase) -> Callable[[Array, Array], Array]:
+    """Linear features for a GLM: 1 and the inputs in deviations, of length 1."""
+    columns = np.concatenate([case.data.states[:, list(case.inputs)], case.data.actions], axis=1)
+    middle, spread = columns.mean(axis=0), columns.std(axis=0)
+    spread[spread == 0] = 1.0
+
+    def features(states: Array, actions: Array) -> Array:
+        rows = (np.concatenate([states, actions], axis=1) - middle) / spread
+        rows = np.concatenate([np.ones((len(rows), 1)), rows], axis=1)
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+    return features
+
+
 def asked_about(case: CoverageCase, split: Split) -> Flags:
     """Which transitions (n,) are taken out: those of a fifth of the stretches, random ones or the boldest."""
     stretches = stretches_of(case.data)
@@ -173,8 +206,10 @@ def judged(quantifier: Quantifier, data: Transitions, constraint: Within) -> dic
 
 def _rows(case: CoverageCase, split: Split, name: str) -> Iterator[dict[str, Any]]:
     unseen = asked_about(case, split)
-    calibrated = Calibrated(certificate_for(case.constraint, QUANTIFIERS[name](), case.observation_space), delta=DELTA)
-    calibrated.fit(rows_of(case.data, ~unseen))
+    known = case._replace(data=rows_of(case.data, ~unseen))
+    model = certificate_for(case.constraint, QUANTIFIERS[name](known), case.observation_space)
+    calibrated = Calibrated(model, delta=DELTA)
+    calibrated.fit(known.data)
     for quantifier, scale in ((calibrated.quantifier, 1.0), (calibrated, calibrated.scale)):
         yield {
             "case": case.name,

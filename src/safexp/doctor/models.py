@@ -279,11 +279,12 @@ def _trend(
 def _choices(data: Transitions, inputs: tuple[int, ...], delta: float, kinds: Sequence[ModelKind]) -> list[Choice]:
     asked = [kind for kind in kinds if kind != "ExactGP" or len(data.costs) <= SMALL or len(kinds) == 1]
     return [
-        Choice(kind, _exact(data, inputs, delta) if kind == "ExactGP" else {"delta": delta}, inputs) for kind in asked
+        Choice(kind, exact_settings(data, inputs, delta) if kind == "ExactGP" else {"delta": delta}, inputs)
+        for kind in asked
     ]
 
 
-def _exact(data: Transitions, inputs: tuple[int, ...], delta: float) -> dict[str, Any]:
+def exact_settings(data: Transitions, inputs: tuple[int, ...], delta: float) -> dict[str, Any]:
     """Arguments of an exact Gaussian process: lengthscales of √d deviations of each input."""
     columns = np.concatenate([data.states[:, list(inputs)], data.actions], axis=1)
     spread = columns.std(axis=0)
@@ -297,7 +298,7 @@ def _exact(data: Transitions, inputs: tuple[int, ...], delta: float) -> dict[str
 
 
 def _for_inputs(choice: Choice, data: Transitions, inputs: tuple[int, ...]) -> Mapping[str, Any]:
-    return _exact(data, inputs, choice.options["delta"]) if choice.kind == "ExactGP" else choice.options
+    return exact_settings(data, inputs, choice.options["delta"]) if choice.kind == "ExactGP" else choice.options
 
 
 def _weights(
