@@ -1,7 +1,7 @@
-"""The command `safexp`: what must be settled before numpy and the package are imported.
+"""Entry point of the command `safexp`: signals and threads are set up before numpy and the package are imported.
 
-Ctrl-C is heard from the first moment, since the imports take over half a second. Outside of the package, since whatever
-is inside is imported after it.
+The imports take over half a second, during which Ctrl-C must already work. This module is outside the package because
+importing anything inside imports the package first.
 """
 
 import os
@@ -11,11 +11,11 @@ from types import FrameType
 
 
 def main() -> int:
-    """Run the command that the words of the command line ask for."""
+    """Run the command given on the command line."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # a command in the background may ignore it
         signal.signal(signal.SIGINT, _leave)
-    # Matrices here are small: a second thread takes a core, and time from other runs, and makes nothing faster.
+    # The matrices are small: a second thread takes a core from other runs and makes nothing faster.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     from safexp.core.extras import MissingExtraError, needed_for
 
@@ -30,6 +30,6 @@ def main() -> int:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """End at once, since nothing has begun; an exception might be swallowed by what is being imported."""
+    """Exit at once, since nothing has started; an exception might be swallowed by a module being imported."""
     print("interrupted.", file=sys.stderr, flush=True)
     os._exit(128 + number)

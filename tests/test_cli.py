@@ -246,4 +246,4 @@ def test_the_paper_s_table_and_theorems_are_reproduced(
     assert main(["reproduce", "glm", "--episodes", "40", "--seeds", "1"]) == 0
     assert "figure: runs/glm-mase.png" in capsys.readouterr().out
     assert main(["reproduce"]) == 2
-    assert "say what to reproduce" in capsys.readouterr().err
+    assert "name a study to reproduce" in capsys.readouterr().err

@@ -81,7 +81,7 @@ def test_a_cost_must_be_one_number():
         (lambda: Budget("3"), r"Budget\(limit='3'\) must be a number"),
         (lambda: Budget(None), r"Budget\(limit=None\) must be a number"),
         (lambda: Budget(3, "x"), r"Budget\(discount='x'\) must be a number"),
-        (lambda: Budget(3, cost=5), r"Budget\(cost=5\) must be a key of the environment's info, or a function"),
+        (lambda: Budget(3, cost=5), r"Budget\(cost=5\) must be a key of the environment's info or a function"),
         (lambda: Schedule({0: 0.5}), r"Schedule\(limits={0: 0.5}\) must be an array with one limit for every step"),
     ],
 )
@@ -94,7 +94,7 @@ def test_settings_of_the_wrong_kind_are_named(make, message):
     "make", [partial(Budget, 1.0), partial(Instantaneous, 0.5), partial(Schedule, [0.5])], ids=["sum", "step", "steps"]
 )
 def test_every_constraint_on_a_cost_checks_where_it_comes_from_and_how_large_it_is(make):
-    with pytest.raises(TypeError, match=r"cost=3\) must be a key of the environment's info, or a function"):
+    with pytest.raises(TypeError, match=r"cost=3\) must be a key of the environment's info or a function"):
         make(cost=3)
     for cost_max in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(ValueError, match=r"cost_max=.* must be finite and above 0"):

@@ -43,7 +43,7 @@ def test_truncated_and_flipped_files_are_refused_or_read_as_they_are(saved):
     rng = np.random.default_rng(0)
     for length in rng.integers(0, len(content), 50):
         saved.write_bytes(content[:length])
-        with pytest.raises(CheckpointError, match="corrupt or of another kind"):
+        with pytest.raises(CheckpointError, match="corrupt or another kind"):
             files.read(saved)
     for position in rng.integers(0, len(content), 200):
         flipped = bytearray(content)
@@ -58,7 +58,7 @@ def test_truncated_and_flipped_files_are_refused_or_read_as_they_are(saved):
 def test_foreign_files_are_refused(tmp_path):
     path = tmp_path / "foreign"
     path.write_bytes(pickle.dumps({"policy": 1}))
-    with pytest.raises(CheckpointError, match="corrupt or of another kind"):
+    with pytest.raises(CheckpointError, match="corrupt or another kind"):
         files.read(path)
     save_file({"x": np.zeros(2)}, path)
     with pytest.raises(CheckpointError, match="not one of this version of safexp"):

@@ -111,7 +111,7 @@ def test_what_it_learned_survives_a_copy():
 
 
 def test_without_limits_it_says_so():
-    with pytest.raises(ValueError, match=r"has no limits yet: give it to a Shield or MASE together with Within"):
+    with pytest.raises(ValueError, match=r"has no limits yet: pass it to a Shield or MASE together with Within"):
         ChangeModel(SparseGP()).predict(np.zeros((1, 2)), np.zeros((1, 1, 1)))
     with pytest.raises(ValueError, match="transitions without signals"):
         model_of("SparseGP", Within("x", high=1.0)).update(walk()._replace(signals=None))

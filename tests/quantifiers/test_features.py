@@ -153,7 +153,7 @@ def test_what_cannot_be_answered_or_learned_is_refused():
         model.predict(np.zeros((1, 3)), np.zeros((1, 4, 2)))
     with pytest.raises(ValueError, match=r"learned states \(n, 2\)"):
         model.update(Transitions(np.zeros((5, 3)), np.zeros((5, 2)), np.zeros(5)))
-    with pytest.raises(ValueError, match=r"target='margin'\) was given transitions without margins"):
+    with pytest.raises(ValueError, match=r"target='margin'\) received transitions without margins"):
         FeatureRegression("margin").update(steps(5)._replace(margins=None))
 
 

@@ -105,9 +105,9 @@ def test_what_a_users_quantifier_learned_comes_back_in_its_shapes(tmp_path):
 def test_one_that_does_not_come_back_is_named_before_training(kind, reason, around):
     quantifier = around(kind())
     both = safexp.AllOf(Budget(3.0), Budget(3.0)) if isinstance(quantifier, PerCost) else None
-    with pytest.raises(ValueError, match=rf"^{kind.__name__} does not come back from a file.*\({reason}") as raised:
+    with pytest.raises(ValueError, match=rf"^{kind.__name__} cannot be restored from a file.*\({reason}") as raised:
         agent_of(quantifier, both)
-    assert f"{kind.__name__}.restore must take these" in str(raised.value)
+    assert f"{kind.__name__}.restore must accept them" in str(raised.value)
 
 
 def test_trying_changes_nothing_and_one_that_cannot_be_copied_is_told(caplog):

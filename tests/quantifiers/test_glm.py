@@ -176,7 +176,7 @@ def test_predict_pairs_every_state_with_its_actions() -> None:
         ({"delta": 0.0}, "delta is 0.0; a probability strictly between"),
         ({"noise": -1.0}, "got noise -1.0"),
         ({"regulariser": -1.0}, "regulariser is -1.0; it must be positive"),
-        ({"width": "paper", "regulariser": 0.1}, "the paper's width is stated for 1"),
+        ({"width": "paper", "regulariser": 0.1}, "the paper's width is defined for 1"),
     ],
 )
 def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
@@ -190,7 +190,7 @@ def test_bad_data() -> None:
         model.update(data(np.zeros((1, 3)), np.zeros(1)))
     with pytest.raises(ValueError, match="norm 5; the width needs at most 1: scale the features down"):
         model.update(data(np.array([[3.0, 4.0]]), np.zeros(1)))
-    with pytest.raises(ValueError, match="give each cost a GLM of its own"):
+    with pytest.raises(ValueError, match="use one GLM for each cost"):
         model.update(Transitions(np.zeros((1, 2)), np.zeros((1, 1)), np.zeros((1, 2))))
     with pytest.raises(
         TypeError, match=r"GLM\(features=...\) holds a function, which a file cannot; give the quantifier again"
@@ -201,7 +201,7 @@ def test_bad_data() -> None:
 def test_bad_links() -> None:
     with pytest.raises(ValueError, match="must be monotone"):
         Link(np.cos, lambda x: -np.sin(x), 0.1, 1.0, 1.0)
-    with pytest.raises(ValueError, match="state wider bounds"):
+    with pytest.raises(ValueError, match="give wider bounds"):
         Link(np.exp, np.exp, 1.0, 2.0, 3.0)
     with pytest.raises(ValueError, match="0 < least_slope <= largest_slope"):
         Link(np.exp, np.exp, 2.0, 1.0, 3.0)

@@ -96,7 +96,7 @@ def test_films_are_written_as_a_user_asks(tmp_path: Path, capsys: pytest.Capture
     words = ["play", str(folder), "--episodes", "1", "--fps", "20"]
     film_path, gif_path = tmp_path / "films" / "a.mp4", tmp_path / "films" / "a.gif"
     assert main([*words, "--video", str(film_path)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"film: {film_path}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"video: {film_path}"
     frames, seconds = imageio_ffmpeg.count_frames_and_secs(str(film_path))
     assert frames > 20
     assert seconds == pytest.approx(frames / 20, rel=0.05)

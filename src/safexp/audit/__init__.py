@@ -1,1 +1,1 @@
-"""How often a trained policy violates its constraint, with exact bounds."""
+"""Exact bounds on how often a trained policy violates its constraint."""

@@ -1,9 +1,9 @@
-"""How often does it violate? Exact intervals for any trained policy, with or without its shield.
+"""Audit: exact intervals for the probability that a trained policy, with or without its shield, violates.
 
-Episodes are judged from true costs by the constraint's original definition (`episodes.Recorder`); nothing here asks
-the shield whether it did well. They are played in blocks of `WIDTH` environments: episode number s is what row
-s mod `WIDTH` of its block does, and a block follows from its number alone, to the last bit on one machine. So every
-episode can be played again by its number, its *seed*.
+Episodes are judged from true costs by the constraint's original definition (`episodes.Recorder`), independently of the
+shield. They are played in blocks of `WIDTH` environments: episode s is row s mod `WIDTH` of its block, and a block is
+determined by its number alone, to the last bit on one machine. So every episode can be replayed by its number, its
+*seed*.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from safexp.records.statistics import anytime_interval
 from safexp.runs.evaluate import Subject, first_episodes, load_subject
 
 WIDTH = 100
-"""How many episodes are played side by side."""
+"""Number of episodes played in parallel."""
 
 MOST_DECISIONS = 500
-"""How many decisions are timed."""
+"""Number of decisions that are timed."""
 
 WORST = 5
 SHIFTS = 5
@@ -51,17 +51,17 @@ def audit(
     max_risk: float = 0.01,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Audit:
-    """Play so many episodes of a run folder's or a file's agent, deterministic, and judge them.
+    """Play episodes of a trained agent, deterministically, and judge them.
 
     Args:
         path: a run folder, or an agent.safexp.
-        episodes: how many; fixed beforehand, or `Risk.upper` does not hold.
-        first_seed: the number of the first; others than a run was trained or tuned on.
-        task: another task than it was trained on.
-        task_options: that task's arguments.
+        episodes: number of episodes; it must be fixed beforehand for `Risk.upper` to hold.
+        first_seed: seed of the first episode; use seeds that the agent was not trained or tuned on.
+        task: task to audit on, if not the one it was trained on.
+        task_options: arguments of that task.
         shielded: False executes every proposal.
-        max_risk: what `Audit.passed` compares the upper bound with.
-        tell: is told after every block how it stands.
+        max_risk: largest upper bound for which `Audit.passed` holds.
+        tell: called with a line on the progress after every block.
     """
     if episodes < 1 or first_seed < 0 or not 0 <= max_risk <= 1:
         raise ValueError(
@@ -112,7 +112,7 @@ def replay(
     task_options: Mapping[str, Any] | None = None,
     shielded: bool = True,
 ) -> Judged:
-    """The episode of this number once more: its block is played again."""
+    """Replay the episode of this seed, by playing its whole block."""
     subject = _load(path, task, task_options, shielded)
     try:
         return Judged(seed, _play(subject, seed // WIDTH, None)[seed % WIDTH])
@@ -121,7 +121,7 @@ def replay(
 
 
 class _Watcher:
-    """What is kept of the steps of an audit: transitions for the quantifier and for shifts, decisions to time again."""
+    """Collects the transitions of an audit for coverage and input shift, and decisions to time."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -132,7 +132,7 @@ class _Watcher:
         self._steps = 0
 
     def __call__(self, observations: Observations, infos: Sequence[Info]) -> None:
-        """Keep what one of the environments saw."""
+        """Store a step of one of the environments."""
         row = self._steps % len(infos)
         self._steps += 1
         if len(self._decisions) < MOST_DECISIONS:
@@ -140,7 +140,7 @@ class _Watcher:
             self._decisions.append((seen, infos[row].get("shield", {}).get("threshold")))
 
     def harvest(self) -> None:
-        """Look at the transitions of a block."""
+        """Evaluate the transitions of a block."""
         quantifier, harvest = self._agent.quantifier, self._agent.envs.harvest()
         if quantifier is not None and harvest is not None:
             self._counts.append(coverage.measure(quantifier, *harvest))
@@ -176,7 +176,7 @@ class _Watcher:
 
 
 def _load(path: Path, task: str | None, task_options: Mapping[str, Any] | None, shielded: bool) -> Subject:
-    th.set_num_threads(1)  # results must not depend on the machine's cores
+    th.set_num_threads(1)  # results must not depend on the number of cores
     subject = load_subject(path, WIDTH, task, task_options)
     subject.agent.evaluate(shielded)
     return subject
@@ -192,7 +192,7 @@ def _play(subject: Subject, block: int, seen: _Watcher | None) -> list[Episode]:
 
 
 def _badness(constraint: Constraint, one: Judged) -> tuple[bool, float, float, float]:
-    """What is limited comes first."""
+    """Sort key: violations first, then the limited quantity."""
     episode = one.episode
     costs = (episode.max_step_cost, episode.cost) if constraint.on_every_step else (episode.cost, episode.max_step_cost)
     return episode.violated, *costs, -episode.true_return

@@ -1,4 +1,4 @@
-"""What an audit found, and under which assumptions it holds."""
+"""Results of an audit, and the assumptions under which they hold."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from safexp.records.input_shift import Shift
 from safexp.records.statistics import anytime_interval, exact_interval, upper_bound
 
 CONFIDENCE = 0.95
-"""Of every interval."""
+"""Confidence level of every interval."""
 
 
 class Judged(NamedTuple):
-    """An episode and the number by which it can be played again."""
+    """An episode and the seed that replays it."""
 
     seed: int
     episode: Episode
@@ -27,10 +27,10 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Risk:
-    """What the violations of n episodes, fixed beforehand, say of the probability that an episode violates.
+    """Bounds on the probability that an episode violates, from a number of episodes that was fixed beforehand.
 
-    `upper` and `lower` are one-sided, each wrong with probability at most 5 %; `two_sided` holds on both sides at once,
-    `anytime` also for those who looked earlier and might have stopped; `path` has its upper ends after every episode.
+    `upper` and `lower` are one-sided, each wrong with probability at most 5 %; `two_sided` holds on both sides at once;
+    `anytime` also holds if someone watched and might have stopped early; `path` has its upper ends after every episode.
     """
 
     episodes: int
@@ -44,7 +44,13 @@ class Risk:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How right the quantifier was in the audit's steps, of which it learned nothing, and how often it may be wrong."""
+    """Accuracy of the quantifier on the steps of the audit, from which it learned nothing.
+
+    Attributes:
+        counts: how often its intervals covered the true cost.
+        calibration: how often multiples of its widths did.
+        delta: the probability with which it may be wrong.
+    """
 
     counts: Coverage
     calibration: Calibration
@@ -53,7 +59,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class InputShift:
-    """How the audit's inputs differ from `trained` ones of training: the most shifted, and the share outside."""
+    """Difference between the `audited` inputs and the `trained` ones: the most shifted, and the share out of range."""
 
     trained: int
     audited: int
@@ -63,7 +69,7 @@ class InputShift:
 
 @dataclass(frozen=True)
 class Latency:
-    """How long single decisions took, policy and shield, in microseconds of wall time on this machine."""
+    """Wall time of single decisions, policy and shield, in microseconds on this machine."""
 
     decisions: int
     p50_us: float
@@ -72,7 +78,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Audit:
-    """All that was found. `accuracy` and `shift` are None where there is no quantifier, or no record of training."""
+    """Results of an audit; `accuracy` and `shift` are None without a quantifier or a record of training inputs."""
 
     checkpoint: str
     task: str
@@ -101,7 +107,7 @@ class Audit:
         return self.risk.upper <= self.max_risk
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as JSON values, the assumptions with the numbers."""
+        """Results and assumptions as JSON values."""
         document = dataclasses.asdict(self) | {"passed": self.passed, "assumptions": assumptions(self)}
         document["worst"] = [{"seed": one.seed, **one.episode._asdict()} for one in self.worst]
         if self.shift is not None:
@@ -113,7 +119,7 @@ class Audit:
 
 
 def risk_of(violated: Sequence[bool]) -> Risk:
-    """What these episodes say, in the order of their seeds."""
+    """Bounds on the risk from whether each episode, in the order of the seeds, violated the constraint."""
     total, counts = len(violated), np.cumsum(violated)
     low, high = anytime_interval(counts, np.arange(1, total + 1), CONFIDENCE)
     count = int(counts[-1])
@@ -129,22 +135,22 @@ def risk_of(violated: Sequence[bool]) -> Risk:
 
 
 def assumptions(found: Audit) -> list[str]:
-    """Under what the numbers hold, in plain words."""
+    """The assumptions under which the numbers hold, as sentences."""
     lines = [
-        f"Episodes are independent draws of {found.task} as it is made here. Other starts, another plant, or sensors "
-        "that fail are other tasks, of which these numbers say nothing.",
+        f"Episodes are independent draws of {found.task} as configured here. The numbers do not apply to other initial "
+        "states, another plant, or failing sensors.",
         "The policy acted deterministically, and nothing learned during the audit.",
         f"A violation is judged from the true costs by the original definition of {found.constraint}.",
-        f"The exact intervals hold because {found.risk.episodes} episodes were fixed beforehand. Who watched, and "
-        "might have stopped earlier, must quote the anytime interval.",
+        f"The exact intervals hold because the number of episodes, {found.risk.episodes}, was fixed beforehand. If "
+        "someone watched and might have stopped earlier, quote the anytime interval.",
     ]
     if found.shielded:
         lines.append(
-            "An episode that the shield stopped counts as one without violation: bringing the machine to rest after a "
-            "stop must itself be safe."
+            "An episode that the shield stopped counts as one without a violation: bringing the machine to rest after "
+            "a stop must itself be safe."
         )
     if found.accuracy is not None:
         lines.append(
-            "Coverage is of the steps that were taken; those of one episode are not independent of each other."
+            "Coverage is measured on the steps that were taken; steps of one episode are not independent of each other."
         )
     return lines

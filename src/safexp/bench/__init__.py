@@ -1,1 +1,1 @@
-"""Measurements of speed, made where they are asked for."""
+"""Benchmarks of `safexp bench`: speed, and coverage of quantifiers."""

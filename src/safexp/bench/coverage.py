@@ -1,7 +1,7 @@
-"""How often quantifiers miss on stretches that they have not seen, random ones and the boldest, with and without scale.
+"""Miss rates of quantifiers on held-out stretches, random ones and the boldest, with and without calibration.
 
-A fifth of the episodes of a log is taken out: some at random, or those that came nearest to the limit. The rest is
-learned from. A stretch is missed if one of its steps ends with a signal outside of its interval.
+A fifth of the episodes of a log is held out, at random or those that came nearest to the limit, and the quantifier
+learns from the rest. A stretch is missed if one of its steps ends with a signal outside its interval.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from safexp.tasks.seed_controllers import logged
 DELTA: Final = 0.05
 SEED: Final = 1000
 ASKED: Final = 0.2
-"""The share of episodes that is asked about."""
+"""Share of episodes that is held out."""
 PERSISTENCE: Final = 0.95
-"""Of the random actions from one step to the next."""
+"""Correlation of the random actions from one step to the next."""
 
 
 class Driving(NamedTuple):
-    """What a task is made with, the mean of the first action, and the steps of an episode."""
+    """Options of a task, mean of the first action, and steps of an episode."""
 
     options: dict[str, Any]
     lead: float
@@ -46,7 +46,7 @@ class Driving(NamedTuple):
 
 
 class CoverageCase(NamedTuple):
-    """What is learned and asked about: the steps of a log, and the limits."""
+    """One data set and its limits."""
 
     name: str
     data: Transitions
@@ -64,7 +64,7 @@ class CoverageCase(NamedTuple):
 TASKS: Final = {
     "safexp/PointGoalStatic-v0": Driving({}, lead=0.5, steps=200),
     "safexp/CarGoalStatic-v0": Driving({}, lead=0.5, steps=200),
-    # At random they never reach the published limit of 3.2 m/s, and this one in most episodes.
+    # Random actions never reach the published limit of 3.2 m/s; they reach this one in most episodes.
     "safexp/HalfCheetahVelocity-v0": Driving({"limit": 0.8}, lead=0.0, steps=100),
 }
 
@@ -76,7 +76,7 @@ QUANTIFIERS: Final[dict[str, Callable[[CoverageCase], Quantifier]]] = {
     "FeatureRegression": lambda case: FeatureRegression(delta=DELTA),
     "GLM": lambda case: GLM(standardised(case), len(case.inputs) + case.data.actions.shape[1] + 1, noise=1.0),
 }
-"""What is measured, each with settings that follow from the inputs of a log and from nothing else."""
+"""The quantifiers to measure, each with settings that depend only on the inputs of a log."""
 
 
 def measure(
@@ -86,18 +86,18 @@ def measure(
     splits: Sequence[str] = (),
     quantifiers: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Two rows for every case, split and quantifier: as it is, and calibrated.
+    """Two rows for every case, split and quantifier: uncalibrated and calibrated.
 
-    `p` is the probability of as many misses or more if exactly a share δ of stretches were missed: below .05 the
-    promise is refuted. `certified` are steps within the limits of which that could be told, `false_safe` steps beyond
-    them of which it was.
+    `p` is the probability of at least as many misses if exactly a share δ of stretches were missed: below .05 the
+    claim is refuted. `certified` is the share of steps within the limits that were certified, `false_safe` that of
+    steps beyond them.
 
     Args:
-        logs: files to learn from and ask about; without any, robots of our tasks that act at random.
-        within: the limits on signals of the logs, `name:low:high`, each by itself.
-        episodes: how many of each of our tasks.
-        splits: `bold` or `random`; both if none is given.
-        quantifiers: names of `QUANTIFIERS`; all if none is given.
+        logs: log files; by default, robots of the built-in tasks under random actions.
+        within: limits on signals of the logs, `name:low:high`, each measured separately.
+        episodes: number of episodes of each built-in task.
+        splits: `bold` or `random`; both by default.
+        quantifiers: names of `QUANTIFIERS`; all by default.
     """
     for name, given, known in (("splits", splits, SPLITS), ("quantifiers", quantifiers, tuple(QUANTIFIERS))):
         if unknown := [one for one in given if one not in known]:
@@ -116,7 +116,7 @@ def measure(
 def cases_of_logs(logs: Sequence[Path], within: Sequence[str]) -> Iterator[CoverageCase]:
     """One case for every log and limit."""
     if not within:
-        raise ValueError("--logs needs --within name:low:high, the limits on what they measured.")
+        raise ValueError("--logs needs --within name:low:high, the limits on their signals.")
     for file in logs:
         log = read_log(file)
         given = inferred_observations(log.observations), inferred_actions(log.actions)
@@ -127,7 +127,7 @@ def cases_of_logs(logs: Sequence[Path], within: Sequence[str]) -> Iterator[Cover
 
 
 def cases_of_tasks(episodes: int) -> Iterator[CoverageCase]:
-    """Robots of our tasks, whose margin must not fall below 0."""
+    """One case for every built-in task, whose margin must not fall below 0."""
     for task, driving in TASKS.items():
         log, given = random_episodes(task, driving, episodes)
         constraint = Within("margin", low=0.0)
@@ -137,7 +137,7 @@ def cases_of_tasks(episodes: int) -> Iterator[CoverageCase]:
 def random_episodes(
     task: str, driving: Driving, episodes: int
 ) -> tuple[Log, tuple[spaces.Space[Any], spaces.Space[Any]]]:
-    """One episode each of so many robots under random actions that change slowly, and their spaces."""
+    """One episode each of `episodes` robots under slowly varying random actions, and their spaces."""
     rng = np.random.default_rng(SEED)
     envs = gym.make_vec(task, num_envs=episodes, **driving.options)
     given = envs.single_observation_space, envs.single_action_space
@@ -151,7 +151,7 @@ def random_episodes(
 
     log = logged(envs, act, driving.steps, rng).log
     assert log.episodes is not None, "told by `logged`"
-    first = log.episodes < episodes  # who arrives early starts again
+    first = log.episodes < episodes  # a robot that reaches its goal early starts a second episode
     seen, actions, margins, numbers = (
         np.asarray(part)[first] for part in (log.observations, log.actions, log.margins, log.episodes)
     )
@@ -159,7 +159,7 @@ def random_episodes(
 
 
 def standardised(case: CoverageCase) -> Callable[[Array, Array], Array]:
-    """Linear features for a GLM: 1 and the inputs in deviations, of length 1."""
+    """Linear features for a GLM: 1 and the standardised inputs, scaled to norm 1."""
     columns = np.concatenate([case.data.states[:, list(case.inputs)], case.data.actions], axis=1)
     middle, spread = columns.mean(axis=0), columns.std(axis=0)
     spread[spread == 0] = 1.0
@@ -173,7 +173,7 @@ def standardised(case: CoverageCase) -> Callable[[Array, Array], Array]:
 
 
 def asked_about(case: CoverageCase, split: Split) -> Flags:
-    """Which transitions (n,) are taken out: those of a fifth of the stretches, random ones or the boldest."""
+    """Which transitions (n,) are held out: those of a fifth of the stretches, random ones or the boldest."""
     stretches = stretches_of(case.data)
     if split == "bold":
         order = by_boldness(certificate_for(case.constraint, SparseGP(), case.observation_space), case.data, stretches)
@@ -183,8 +183,8 @@ def asked_about(case: CoverageCase, split: Split) -> Flags:
 
 
 def judged(quantifier: Quantifier, data: Transitions, constraint: Within) -> dict[str, Any]:
-    """What a quantifier says of transitions that it was not learned from, beside the truth."""
-    from scipy.stats import binomtest  # here, because it takes longer to import than all the rest
+    """Compare a quantifier's predictions with held-out transitions."""
+    from scipy.stats import binomtest  # slow to import
 
     scores = stretch_maxima(transition_scores(quantifier, data), stretches_of(data))
     missed, count = int((scores > 1.0).sum()), len(scores)

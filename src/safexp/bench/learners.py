@@ -1,6 +1,6 @@
-"""How fast our learners are: TRPO's policy step beside sb3-contrib's, the critics' schedules, and whole training.
+"""Speed of the learners: TRPO's policy step compared with sb3-contrib's, the critic schedules, and whole training.
 
-All times are processor times, the best of some rounds in which the cases take turns, on one thread.
+All times are processor times on one thread, the best of several rounds in which the cases take turns.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ GOAL1: Final = "safexp/PointGoal1-v0"
 KL: Final = 0.01
 CG_STEPS: Final = 10
 WARM_UP: Final = 10
-"""Epochs of training before the batch is collected: an untrained policy's step is easier than most."""
+"""Epochs of training before the batch is collected: the step of an untrained policy is easier than most."""
 
 
 def measure(batch: int = 10_000, rounds: int = 10, train_steps: int = 100_000) -> list[dict[str, Any]]:
-    """One row for each measurement; `ratio` is how many times faster than the `reference` it is.
+    """One row for each measurement; `ratio` is its speed relative to the `reference`.
 
     The policy steps start from one policy with one batch of PointGoalStatic, [64, 64] networks, at most 10
     conjugate-gradient steps and the same trust region; "one tenth" uses every tenth step of the batch for everything,
@@ -76,7 +76,7 @@ def _policy_steps(batch: int, rounds: int) -> list[dict[str, Any]]:
         _share(ours, theirs)
         weights = copy.deepcopy(ours.policy.state_dict())
         rollout: Any = ours.rollout_buffer
-        # Both take every k-th step, counted environment by environment, as sb3-contrib keeps them.
+        # Both take every k-th step in sb3-contrib's order: environment by environment.
         order = th.arange(steps * envs).reshape(steps, envs).T.flatten()[::stride]
         estimates = ours._estimate(ours.policy.predict_values, rollout.rewards, ours.gamma).advantages[order]
         observations, actions = rollout.flat_observations()[order], rollout.flat_actions()[order]
@@ -143,7 +143,7 @@ def _training(task: str, steps: int) -> dict[str, Any]:
 
 
 def _shielded(rounds: int, steps: int) -> list[dict[str, Any]]:
-    """What a shield that has no model costs: TRPO recorded, and under MASE with `Unknown`, in turns."""
+    """Cost of a shield without a model: TRPO recorded, and MASE with `Unknown`, in turns."""
     from safexp.runs.build import build
     from safexp.runs.config import RunConfig
 
@@ -171,7 +171,7 @@ def _envs(task: str) -> Any:
 
 
 def _collect(model: Any) -> None:
-    """One rollout, without learning from it."""
+    """Collect one rollout without learning from it."""
     model.set_logger(Logger(folder=None, output_formats=[]))
     model._setup_learn(1, None)
     callback = CallbackList([])
@@ -180,7 +180,7 @@ def _collect(model: Any) -> None:
 
 
 def _share(ours: TRPO, theirs: Any) -> None:
-    """Give sb3-contrib's learner the batch of ours, in its own order: environment by environment."""
+    """Copy our learner's batch into sb3-contrib's learner, in its order: environment by environment."""
     rollout: Any = ours.rollout_buffer
     buffer = theirs.rollout_buffer
     estimates = ours._estimate(ours.policy.predict_values, rollout.rewards, ours.gamma)

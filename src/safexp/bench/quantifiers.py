@@ -1,4 +1,4 @@
-"""How fast quantifiers answer and refit, beside gpytorch with the same parameters; how fast a shield decides; errors.
+"""Speed of quantifiers, compared with gpytorch with the same parameters, and of a shield's decision; accuracy.
 
 All times are processor times on one thread, in rounds in which the cases take turns.
 """
@@ -27,7 +27,7 @@ from safexp.shield.shield import Shield
 TASK: Final = "safexp/PointGoalStatic-v0"
 SEED: Final = 1000
 QUESTIONS: Final = ((1, 64), (16, 64), (64, 65))
-"""States and candidates: a controller's question, a small batch's, and one of training with 64 environments."""
+"""Numbers of states and candidates: of a controller, a small batch, and training with 64 environments."""
 
 EMPTY: Final = dict.fromkeys(
     [
@@ -48,10 +48,10 @@ EMPTY: Final = dict.fromkeys(
         "false_safe",
     ]
 )
-"""A row in which nothing was measured."""
+"""An empty row."""
 
 THRESHOLD: Final = 0.5
-"""What the shield is asked about: below 1, so that the quantifier decides."""
+"""Threshold of the shield: below 1, so that the quantifier decides."""
 
 
 def measure(
@@ -59,16 +59,16 @@ def measure(
 ) -> list[dict[str, Any]]:
     """One row for each quantifier, and one for the shield.
 
-    All of them learned the margins (or costs) of one epoch of PointGoalStatic under a policy that has begun to learn,
-    refitted on a second in every round, and are judged by a third.
-    `us_1x64` is the median time of an answer for 64 candidates of one state, and so on; `gpytorch_us_1x64` that of
-    gpytorch's own model with the same parameters and number of samples, `ratio_1x64` how many times longer it takes.
-    `refit_ms` is the time of an update with the epoch's transitions, and `refit_share` that as a share of the time in
-    which TRPO learns from an epoch. The shield's row has the median and the 99th percentile of `Shield.filter`.
+    All of them learn the margins (or costs) of one epoch of PointGoalStatic under a policy that has begun to learn,
+    are refitted on a second in every round, and are judged on a third.
+    `us_1x64` is the median time of a prediction for 64 candidates of one state, and so on; `gpytorch_us_1x64` that of
+    gpytorch's model with the same parameters and number of samples, `ratio_1x64` how many times longer it takes.
+    `refit_ms` is the time of an update with the epoch's transitions, and `refit_share` its share of the time in which
+    TRPO learns from an epoch. The shield's row has the median and the 99th percentile of `Shield.filter`.
 
-    `rmse` is the error of the mean (of margins in metres) and `coverage` how often the truth lay in the interval, at
-    δ = 0.01; `certified` is the share of the steps without cost whose cost was bounded by ½, `false_safe` that of the
-    costly ones.
+    `rmse` is the error of the mean (of margins in metres) and `coverage` the share of true values within the interval,
+    at δ = 0.01; `certified` is the share of the steps without cost whose cost was bounded by ½, `false_safe` that of
+    the costly ones.
     """
     threads = th.get_num_threads()
     th.set_num_threads(1)
@@ -102,7 +102,7 @@ def _quantifiers(settings: dict[str, Any]) -> list[tuple[str, Quantifier]]:
 
 
 class _QuantifierCase:
-    """One quantifier that has learned, beside gpytorch's model of the same if it has one."""
+    """A fitted quantifier, and gpytorch's model of the same if there is one."""
 
     def __init__(self, name: str, quantifier: Quantifier, first: Transitions, second: Transitions) -> None:
         self.name, self.quantifier = name, quantifier
@@ -114,7 +114,7 @@ class _QuantifierCase:
         self._times: dict[str, list[float]] = {}
 
     def measure_round(self) -> None:
-        """Measure a refit and every answer some more."""
+        """Measure a refit and every prediction once more."""
         self._record("refit", partial(self.quantifier.update, self._second), 1)
         for (n, m), question, reference in zip(QUESTIONS, self._questions, self._references, strict=True):
             repeats = 20 if n == 1 else 2
@@ -123,7 +123,7 @@ class _QuantifierCase:
                 self._record(f"gpytorch_us_{n}x{m}", reference, repeats // 10 or 1)
 
     def row(self, epoch_seconds: float) -> dict[str, Any]:
-        """Medians, for a table or JSON."""
+        """Medians as a row of a table."""
         refit = min(self._times.pop("refit"))
         median = {name: 1e6 * float(np.median(times)) for name, times in self._times.items()}
         ratio = median["gpytorch_us_1x64"] / median["us_1x64"] if "gpytorch_us_1x64" in median else None
@@ -141,7 +141,7 @@ class _QuantifierCase:
 
 
 def accuracy(quantifier: Quantifier, data: Transitions) -> dict[str, float]:
-    """How right a quantifier is about transitions that it has not seen."""
+    """Accuracy of a quantifier on held-out transitions."""
     if not isinstance(quantifier, SparseGP | DeepGP | FeatureRegression):
         return {}
     truth = target_of("accuracy", quantifier.target, data)
@@ -159,7 +159,7 @@ def accuracy(quantifier: Quantifier, data: Transitions) -> dict[str, float]:
 
 
 def _reference(quantifier: Quantifier, question: tuple[Array, Array]) -> Callable[[], object] | None:
-    """Gpytorch's answer to the same question, as its documentation asks for it."""
+    """Gpytorch's prediction for the same inputs, made as its documentation recommends."""
     model = getattr(quantifier, "model", None)
     if not isinstance(quantifier, SparseGP | DeepGP) or model is None:
         return None
@@ -179,7 +179,7 @@ def _reference(quantifier: Quantifier, question: tuple[Array, Array]) -> Callabl
 
 
 def _shield(quantifier: Quantifier, data: Transitions, decisions: int) -> dict[str, Any]:
-    """How long one decision takes in states of the run, with the actions that were proposed there."""
+    """Time of a decision in the states of the run, with the actions that were proposed there."""
     envs = gym.make(TASK)
     shield = Shield(quantifier, envs.observation_space, envs.action_space)
     envs.close()
@@ -197,7 +197,7 @@ def _shield(quantifier: Quantifier, data: Transitions, decisions: int) -> dict[s
 
 
 def _epochs(learner: TRPO, steps: int) -> list[Transitions]:
-    """Three epochs of transitions of a learner that has learned from four."""
+    """Three epochs of transitions of a learner that was trained on four."""
     learner.learn(4 * steps)
     envs = learner.get_env()
     assert envs is not None, "it has just learned there"
@@ -208,7 +208,7 @@ def _epochs(learner: TRPO, steps: int) -> list[Transitions]:
         after, _, _, infos = envs.step(action)
         parts.append([observations, action, *([info[name] for info in infos] for name in ("cost", "margin"))])
         observations = after
-    learner._last_obs = None  # these steps were not its own: it starts new episodes
+    learner._last_obs = None  # it did not take these steps, so it starts new episodes
     third = len(parts) // 3
     return [_transitions(parts[k * third : (k + 1) * third]) for k in range(3)]
 
@@ -221,7 +221,7 @@ def _transitions(parts: Sequence[list[Any]]) -> Transitions:
 
 
 def _candidates(n: int, m: int, rng: np.random.Generator) -> Array:
-    """As a shield asks: the same candidates for all states, and one of its own for each."""
+    """Candidates as a shield makes them: shared by all states, plus one proposal for each."""
     actions = np.broadcast_to(rng.uniform(-1.0, 1.0, (1, m, 2)), (n, m, 2)).copy()
     actions[:, -1] = rng.uniform(-1.0, 1.0, (n, 2))
     return actions

@@ -1,4 +1,4 @@
-"""gpytorch's own models with the parameters of ours: what our predictions are compared with, in value and in speed."""
+"""gpytorch models with the parameters of ours, to compare predictions and speed with."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class _LayerReference(DeepGPLayer):  # type: ignore[misc]
 
 
 class DeepReference(DeepGP):  # type: ignore[misc]
-    """A deep GP on standardised inputs (n, d), without prior mean and noise; it answers with samples (s, n)."""
+    """A deep GP on standardised inputs (n, d), without prior mean and noise; it returns samples (s, n)."""
 
     def __init__(self, model: DeepModel) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Steps per CPU-second of Safety-Gymnasium's tasks, answered one by one; a script for the interpreter that has it.
+"""Script that measures steps per CPU-second of Safety-Gymnasium's tasks, for an interpreter that has it.
 
-It reads the id of a task from every line of its input and writes one line with the rate over the next stretch of steps.
-A module `safety_gymnasium_shim`, if there is one, is imported first. safexp is not needed.
+It reads the id of a task from every line of its input and writes one line with the rate over the next steps. A module
+`safety_gymnasium_shim`, if there is one, is imported first. safexp is not needed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 STRETCH = 50
-"""Steps for one answer."""
+"""Steps of one measurement."""
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Measure one task per line until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the package prints must not be taken for an answer
+    os.dup2(2, 1)  # keeps the package's own output apart from the results
     if importlib.util.find_spec("safety_gymnasium_shim"):
         os.environ.setdefault("SHIMS", "color,compat,wrappers,spec,jnt")
         importlib.import_module("safety_gymnasium_shim")

@@ -1,7 +1,7 @@
-"""How long a deployed shield takes for a decision, and whether its memory grows, over as many decisions as one likes.
+"""Latency and memory of a deployed shield over many decisions.
 
-A sparse Gaussian process with 128 inducing points has learned the margins of `PointGoalStatic` from a log of drives
-straight on, through the hazard too; other drives ask for decisions, one at a time, with 64 candidates.
+A sparse Gaussian process with 128 inducing points learns the margins of `PointGoalStatic` from a log of robots that
+drive straight ahead, also through the hazard; decisions for other drives are made one at a time, with 64 candidates.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ ROBOTS: Final = 50
 STEPS: Final = 200
 SEED: Final = 1000
 THRESHOLD: Final = 0.5
-"""Below 1, so that the quantifier decides."""
+"""Threshold of the shield: below 1, so that the quantifier decides."""
 
 OUTCOMES: Final = ("as proposed", "replaced", "nothing safe")
 BLOCKS: Final = 10
-"""How often memory is looked at."""
+"""Number of times memory is measured."""
 
 
 def measure(decisions: int = 1_000_000, settings: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     """A row for all decisions, and one for each outcome.
 
-    `p50_us` and so on are wall times, which hold whatever else the machine did; `cpu_p50_us` are the processor times of
-    the same decisions. `memory_mb` is the process's resident memory when all is set up, and `grown_kb` how much more
-    it had at the last look than at the first, after a tenth of the decisions.
+    `p50_us` and so on are wall times, which include the load of the machine; `cpu_p50_us` are the processor times of
+    the same decisions. `memory_mb` is the resident memory of the process after set-up, and `grown_kb` its growth from
+    the first measurement, after a tenth of the decisions, to the last.
     """
     if decisions < BLOCKS:
         raise ValueError(f"decisions={decisions} must be at least {BLOCKS}.")
@@ -48,7 +48,7 @@ def measure(decisions: int = 1_000_000, settings: dict[str, Any] | None = None) 
         shield, questions = _set_up(settings or {})
     finally:
         th.set_num_threads(threads)
-    wall, cpu = np.ones((2, decisions), dtype=np.int64)  # written to, so that they are in memory from the start
+    wall, cpu = np.ones((2, decisions), dtype=np.int64)  # written, so that they are in memory from the start
     outcomes = np.ones(decisions, dtype=np.int8)
     gc.collect()
     begin, memory = resident(), []
@@ -73,7 +73,7 @@ def _set_up(settings: dict[str, Any]) -> tuple[Shield, Log]:
 
 
 def _drives(envs: Any, seed: int) -> Log:
-    """Robots that drive on with a little noise, each with its own speed and bend."""
+    """Log of robots that drive ahead with a little noise, each with its own speed and curvature."""
     rng = np.random.default_rng(seed)
     lead = np.stack([rng.uniform(0.2, 1.0, ROBOTS), rng.uniform(-0.3, 0.3, ROBOTS)], axis=1)
     states, _ = envs.reset(seed=seed)
@@ -96,7 +96,7 @@ def _decide(
     cpu: NDArray[np.int64],
     outcomes: NDArray[np.int8],
 ) -> None:
-    """Decisions number `begin` to `end`, in nanoseconds."""
+    """Time decisions number `begin` to `end`, in nanoseconds."""
     states, actions = questions.observations, questions.actions
     for k in range(begin, end):
         state, action = states[k % len(states)], actions[k % len(states)]
@@ -115,6 +115,6 @@ def _row(what: str, wall: NDArray[np.int64], cpu: NDArray[np.int64]) -> dict[str
 
 
 def resident() -> int:
-    """Bytes of memory that this process has now; 0 where the system does not tell (it does on Linux)."""
+    """Resident memory of this process in bytes; 0 on systems other than Linux."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0

@@ -1,4 +1,4 @@
-"""How fast the navigation tasks step and reset, beside the bare physics of the same model in the same run."""
+"""Speed of the navigation tasks' steps and resets, compared with the physics of the same model in the same run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from safexp.tasks.navigation.robots import CAR, POINT
 from safexp.tasks.navigation.suite import LAYOUTS, SUITE
 
 SLICE: Final = 0.02
-"""Seconds for one look at one rate."""
+"""Seconds of one measurement of one rate."""
 SETTLING: Final = 60
-"""Steps until things that may sleep do."""
+"""Steps until objects that MuJoCo may put to sleep are asleep."""
 
 
 def measure(
@@ -38,15 +38,15 @@ def measure(
 
     `physics_steps_per_second` is `Batch.step` alone (ten substeps and a forward pass) on the same model from the same
     kind of starts under the same kind of actions. `steps_per_cpu_second` divides by the processor time of all threads
-    instead, which tells more on a busy machine, and `share` compares it with the same of the physics; it can exceed 1,
-    since a task reads its sensors once and `Batch.step` computes them at every substep.
+    instead, which is more reliable on a busy machine, and `share` compares it with that of the physics; it can exceed
+    1, since a task reads its sensors once and `Batch.step` computes them at every substep.
     `reset_microseconds` is the cost of one environment when the whole batch is reset, `lone_reset_microseconds` when
     one of the batch is.
 
-    `peer` is a Python interpreter that has Safety-Gymnasium: `peer_steps_per_cpu_second` is what its own task does in
-    the same run, without resets, and `times_peer` how many times as fast ours is.
+    `peer` is a Python interpreter with Safety-Gymnasium: `peer_steps_per_cpu_second` is the rate of its own task in the
+    same run, without resets, and `times_peer` how many times as fast ours is.
 
-    All cases take turns, `rounds` times, so that all meet the same machine; the fastest look counts.
+    All cases take turns, `rounds` times, under the same load of the machine; the fastest measurement counts.
     """
     cases = [_TaskCase(*case) for case in product(robots, layouts, batches, threads)]
     with _Peer(peer) as original:
@@ -58,7 +58,7 @@ def measure(
 
 
 class _TaskCase:
-    """One task, batch and number of threads, and the best rates seen so far."""
+    """One task, batch size and number of threads, and the best rates so far."""
 
     def __init__(self, robot: str, layout: str, batch: int, threads: int) -> None:
         self.task = f"{robot} {layout}"
@@ -70,7 +70,7 @@ class _TaskCase:
         )
         self._physics = self._twin.physics.batch
         self._ctrl = self._physics.bind("ctrl")
-        # A fresh action every ten steps drives the robots about; one at every step would only make them tremble.
+        # A new action every ten steps moves the robots around; one at every step would only make them tremble.
         self._actions = np.random.default_rng(0).uniform(-1.0, 1.0, (50, batch, 2)).repeat(10, axis=0)
         self._one = np.arange(batch) == 0
         self._calls = 0
@@ -95,7 +95,7 @@ class _TaskCase:
         self._best = np.maximum(self._best, [task, task_cpu, physics, physics_cpu, reset, lone_reset])
 
     def row(self) -> dict[str, Any]:
-        """The best rates, for a table or JSON."""
+        """The best rates as a row of a table."""
         task, _, physics, physics_cpu, reset, lone_reset = self._best.tolist()
         return self._names | {
             "steps_per_second": round(self._batch * task),
@@ -108,7 +108,7 @@ class _TaskCase:
 
     def _step_physics(self) -> None:
         if self._twin.layout.gremlins:
-            self._twin.physics.advance(self._action())  # which drives them at every substep
+            self._twin.physics.advance(self._action())  # applied at every substep
             return
         self._ctrl[:] = self._action()
         self._physics.step(nstep=SUBSTEPS, stage=FRESH)
@@ -119,7 +119,7 @@ class _TaskCase:
 
 
 class _Peer:
-    """Safety-Gymnasium in another interpreter, and the best rates of its tasks so far; nothing without one."""
+    """Safety-Gymnasium in another interpreter, if there is one, and the best rates of its tasks so far."""
 
     def __init__(self, python: Path | None) -> None:
         self._python = python
@@ -145,7 +145,7 @@ class _Peer:
             self._process.communicate()
 
     def measure_round(self, task: str) -> None:
-        """Measure its rate of that task once more."""
+        """Measure the rate of a task once more."""
         if self._process is None or task not in self._ids:
             return
         assert self._process.stdin is not None and self._process.stdout is not None and self._process.stderr is not None
@@ -160,7 +160,7 @@ class _Peer:
         self._best[task] = max(self._best.get(task, 0.0), float(answer))
 
     def row(self, case: _TaskCase) -> dict[str, Any]:
-        """Its best rate of a case's task and how many times as fast ours is."""
+        """Its best rate on the task of a case, and how many times as fast ours is."""
         if case.task not in self._best:
             return {}
         rate = self._best[case.task]
@@ -171,7 +171,7 @@ class _Peer:
 
 
 def _rates(call: Callable[[], object]) -> tuple[float, float]:
-    """Calls per second of wall time and of processor time, over one slice and at least two calls."""
+    """Calls per second of wall time and of processor time, over one measurement and at least two calls."""
     calls, begin, cpu_begin = 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - begin < SLICE or calls < 2:
         call()

@@ -1,4 +1,4 @@
-"""The account of an episode: what is spent of a constraint, and what remains for the next step."""
+"""The account of an episode: how much of a constraint is spent, and the threshold for the next step."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from safexp.core.arrays import Array, Observations, take
 
 
 class Account:
-    """What n episodes have spent of a constraint, and the `thresholds` (n,) or (n, K) that leaves for their next costs.
+    """Spending of n episodes under a constraint, and the `thresholds` (n,) or (n, K) for their next costs.
 
     Args:
         constraint: turns costs into thresholds.
-        num_envs: how many episodes run side by side.
-        braking: what a stop itself may cost while the machine comes to rest, in units of the largest cost of a step;
-            it is kept back from what an action may be certified against.
+        num_envs: number of episodes that run in parallel.
+        braking: cost of the stop itself while the machine comes to rest, in units of the largest cost of a step; it is
+            subtracted from the threshold that actions are certified against.
     """
 
     def __init__(self, constraint: Constraint, num_envs: int, braking: float = 0.0) -> None:
@@ -30,18 +30,18 @@ class Account:
         self._memory = np.zeros((num_envs, constraint.memory))
 
     def open(self, fresh: NDArray[np.bool_], observations: Observations) -> None:
-        """Begin episodes in these of the n environments, at these of their n observations."""
+        """Start episodes in the `fresh` ones of n environments, at their observations (n, ...)."""
         if fresh.any():
             self._memory[fresh] = self.constraint.start(take(observations, fresh))
             self.thresholds = self.thresholds.copy()
             self.thresholds[fresh] = self.constraint.threshold(self._memory[fresh])
 
     def charge(self, costs: Array, upper_bounds: Array) -> None:
-        """Spend what a step cost, (n,) or (n, K), scaled, of which `upper_bounds` was certified."""
+        """Spend the scaled costs (n,) or (n, K) of a step, for which `upper_bounds` were certified."""
         self._memory = self.constraint.update(self._memory, costs, upper_bounds)
         self.thresholds = self.constraint.threshold(self._memory)
 
     @property
     def certifiable(self) -> Array:
-        """The thresholds that a shield is asked about: less what is kept for braking."""
+        """The thresholds that actions are certified against: reduced by the reserve for braking."""
         return self.thresholds - self.braking

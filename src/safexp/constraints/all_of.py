@@ -61,7 +61,7 @@ class AllOf(Constraint):
 
     @property
     def columns(self) -> list[slice | int]:
-        """Where each part's costs are among the K."""
+        """Columns of each part's costs among the K."""
         ends = np.cumsum([part.num_costs for part in self.parts]).tolist()
         return [
             end - 1 if part.num_costs == 1 else slice(end - part.num_costs, end)

@@ -1,4 +1,4 @@
-"""What every constraint offers, and the checks of their settings."""
+"""Base class of constraints, and checks of their settings."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from safexp.core.costs import CostSource, SignalError, Step, read_cost, row_of
 from safexp.core.signals import SignalSource
 
 TOLERANCE = 1e-9
-"""How far the shield lets a (scaled) cost or discounted sum exceed its limit: room for rounding, and nothing else."""
+"""Tolerance of the shield for a scaled cost or discounted sum above its limit: room for rounding only."""
 
 JUDGED = 1e-7
-"""How far the judge does, relative to a limit above 1. It must be wider: a shield may spend its own tolerance in full,
+"""Tolerance of the judge, relative to a limit above 1. It must be wider: a shield may use its own tolerance in full,
 and the two round differently over a long episode."""
 
 
 class Constraint(ABC):
     """A safety constraint as a sequence of thresholds.
 
-    `memory` is the width w of the state array. `in_observation` says that the threshold carries what the observation
-    does not (what remains of a budget), so that the learner should see it; `on_realised_cost`, that what is limited are
-    the costs that happen and not their probabilities; `on_every_step`, that each of them is, and no sum. A *signal* is
-    what the environment tells at a step, in the user's units (by default a cost from `cost`, at most `cost_max`); a
-    *cost* is the same scaled to [0, 1]. With K limits (`AllOf`, `Within`) both, and the thresholds, have a last axis K.
+    `memory` is the width w of the state array. `in_observation`: the threshold holds information that the observation
+    does not (the remaining budget), so the learner should see it. `on_realised_cost`: the costs that occur are limited,
+    not their probabilities. `on_every_step`: each cost is limited, not a sum. A *signal* is the value that the
+    environment returns at a step, in the user's units (by default a cost from `cost`, at most `cost_max`); a *cost* is
+    the signal scaled to [0, 1]. With K limits (`AllOf`, `Within`) both, and the thresholds, have a last axis K.
     """
 
     memory: ClassVar[int] = 0
@@ -40,47 +40,47 @@ class Constraint(ABC):
 
     @property
     def sources(self) -> tuple[SignalSource, ...]:
-        """Where the S measured signals are read that it limits; none for a limit on costs."""
+        """Sources of the S limited signals; none for a limit on costs."""
         return ()
 
     def measured(self, step: Step) -> Array:
-        """Those signals (n, S) after a step, in the user's units."""
+        """The limited signals (n, S) after a step, in the user's units."""
         return np.zeros((batch_size(step.observations), 0))
 
     def now(self, observations: Observations) -> Array:
-        """Those signals (n, S) in these observations, NaN where only the info of a step tells them."""
+        """The limited signals (n, S) in these observations, NaN where they are only in the info of a step."""
         return np.zeros((batch_size(observations), 0))
 
     @property
     def num_costs(self) -> int:
-        """K, how many costs it limits."""
+        """K, the number of limited costs."""
         return int(np.size(self.largest_threshold))
 
     def read(self, step: Step) -> Array:
-        """What this step brought, (n,), in the user's units; raises `ValueError` on a value that cannot be."""
+        """The signal of a step, (n,), in the user's units; raises `ValueError` on an impossible value."""
         return read_cost(self.cost, self.cost_max, step)
 
     def salvage(self, step: Step) -> Array:
-        """The signals (n,) of a step that `read` refused, read row by row; NaN where one cannot be read."""
+        """The signals (n,) of a step that `read` rejected, read row by row; NaN where one cannot be read."""
         return np.stack([self._salvage_row(row_of(step, row)) for row in range(len(step.actions))])
 
     def _salvage_row(self, row: Step) -> Array:
         unread = np.full(np.shape(self.worst_signal), math.nan)
         try:
             return np.asarray(self.read(row)[0], dtype=np.float64)
-        except SignalError as error:  # a cost above the largest counts as what it is
+        except SignalError as error:  # a cost above the largest allowed is still that cost
             above = not unread.ndim and self.cost_max < error.value < math.inf
             return np.asarray(error.value) if above else unread
-        except Exception:  # whatever a user's function raised
+        except Exception:  # from the user's function
             return unread
 
     @property
     def worst_signal(self) -> float | Array:
-        """What a step that cannot be read is taken to have brought: the signal of the largest cost, () or (K,)."""
+        """Signal assumed for a step that cannot be read: that of the largest cost, () or (K,)."""
         return self.cost_max
 
     def first_signal(self, observations: Observations) -> Array:
-        """What the first state of an episode brings before any action, (n,)."""
+        """The signal of the first state of an episode, before any action, (n,)."""
         return np.zeros(batch_size(observations))
 
     def normalise(self, signal: Array) -> Array:
@@ -88,25 +88,25 @@ class Constraint(ABC):
         return signal / self.cost_max
 
     def true_cost(self, signal: Array) -> Array:
-        """The signals (T,) or (T, K) of successive steps as the costs that a person adds up."""
+        """Costs for reports, in the user's units, of the signals (T,) or (T, K) of successive steps."""
         return signal
 
     @property
     def largest_threshold(self) -> float | Array:
-        """The threshold that the learner sees as 1."""
+        """The threshold that is scaled to 1 in the learner's observation."""
         return 1.0
 
     @property
     def grows(self) -> bool:
-        """Whether a threshold can exceed the largest one later, as that of a discounted budget does."""
+        """Whether a threshold can later exceed `largest_threshold`, as that of a discounted budget does."""
         return False
 
     def limits_at(self, steps: NDArray[np.int64]) -> Array:
-        """Limits (n,) of these steps (n,) since the reset that must be asked for when the steps come; NaN for none."""
+        """Limits (n,) of steps (n,) since the reset that are known only when the steps come; NaN if there are none."""
         return np.full(len(steps), np.nan)
 
     def settled(self, limits: Array) -> Constraint:
-        """The same constraint on an episode in which `limits_at` said this (T,) when its steps came."""
+        """This constraint with the limits (T,) that `limits_at` returned during an episode."""
         return self
 
     def margins(self, costs: Array, thresholds: Array, measured: Array) -> Array:
@@ -117,7 +117,7 @@ class Constraint(ABC):
         return (thresholds - costs).reshape(len(costs), -1).min(axis=1) * self.cost_max
 
     def start(self, observations: Observations) -> Array:
-        """What is remembered at the first state of an episode, (n, w)."""
+        """State (n, w) at the first observation of an episode."""
         return np.zeros((batch_size(observations), self.memory))
 
     @abstractmethod
@@ -125,16 +125,16 @@ class Constraint(ABC):
         """b_h (n,) for the cost of the next action."""
 
     def update(self, state: Array, cost: Array, upper_bound: Array) -> Array:
-        """What is remembered after a step of this `cost` (n,), which was promised to be at most `upper_bound`."""
+        """State after a step of this `cost` (n,), which was certified to be at most `upper_bound`."""
         return state
 
     @abstractmethod
     def violated(self, first: Array, signals: Array) -> bool:
-        """Whether an episode with these signals (T,), after `first` (), broke the constraint as the paper states it."""
+        """Whether an episode with these signals (T,), after `first` (), violated the paper's form of the constraint."""
 
 
 def exceeds(value: float, limit: float) -> bool:
-    """Whether the judge finds a (scaled) cost or sum above its limit by more than rounding explains."""
+    """Whether a scaled cost or sum exceeds its limit by more than rounding explains."""
     return not value <= limit + JUDGED * max(limit, 1.0)  # NaN exceeds every limit
 
 
@@ -146,7 +146,7 @@ def check_number(owner: Constraint, name: str, value: float) -> None:
 def check_cost(owner: Constraint, cost: CostSource) -> None:
     if not (isinstance(cost, str) or callable(cost)):
         raise TypeError(
-            f"{type(owner).__name__}(cost={cost!r}) must be a key of the environment's info, or a function of the "
+            f"{type(owner).__name__}(cost={cost!r}) must be a key of the environment's info or a function of the "
             "observations, actions and next observations."
         )
 
@@ -168,7 +168,7 @@ def check_positive(owner: Constraint, name: str, value: float) -> None:
 def check_discount(owner: Constraint, value: float) -> None:
     check_number(owner, "discount", value)
     if not 0 < value <= 1:
-        raise ValueError(f"{type(owner).__name__}(discount={value}) must lie in (0, 1]; 1 adds costs up plainly.")
+        raise ValueError(f"{type(owner).__name__}(discount={value}) must lie in (0, 1]; 1 is no discount.")
 
 
 def check_callable(owner: Constraint, name: str, value: object) -> None:

@@ -1,4 +1,4 @@
-"""Limits on the cost of every single step."""
+"""Limits on the cost of every step."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Instantaneous(Constraint):
 
 @dataclass(frozen=True, eq=False)
 class Schedule(Constraint):
-    """The cost of step h is at most `limits[h]` (Problem 4 with a threshold of its own for every step).
+    """The cost of step h is at most `limits[h]` (Problem 4 with one threshold per step).
 
-    `limits` is an array, whose last value holds after its end, or a function of the steps (n,) since the reset. It is
-    asked for a step only when that step comes, by the shield and by the judge, one right after the other: thresholds
-    are known myopically. What it says then holds for the step, also where it would say something else later.
+    `limits` is an array, whose last value holds after its end, or a function of the steps (n,) since the reset. The
+    function is called for a step only when that step comes, by the shield and right after by the judge: thresholds are
+    known myopically. Its answer at that moment holds for the step, even if it would answer differently later.
     """
 
     limits: ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
@@ -102,6 +102,6 @@ class Schedule(Constraint):
         if limits.shape != steps.shape or not np.all(np.isfinite(limits)):
             raise ValueError(
                 f"Schedule's function must return one finite limit for each of the steps {steps.tolist()}, "
-                f"got {limits!r}; it is given an array (n,) and must return an array (n,)."
+                f"got {limits!r}; it is called with an array (n,) and must return an array (n,)."
             )
         return limits

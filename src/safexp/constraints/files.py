@@ -1,4 +1,4 @@
-"""Constraints as JSON, by name and settings; a function must be given again when loading."""
+"""Constraints as JSON, by name and settings; functions must be passed again when loading."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from safexp.core.files import CheckpointError, Document, class_named, plain
 
 
 def describe_constraint(constraint: Constraint) -> Document:
-    """A constraint as JSON; functions in it are named, and must be given again."""
+    """Convert a constraint to JSON; functions in it are only named."""
     if isinstance(constraint, AllOf):
         return {"name": "AllOf", "parts": [describe_constraint(part) for part in constraint.parts]}
-    if not hasattr(constraint, "__dataclass_fields__"):  # a user's own, which we cannot write down
+    if not hasattr(constraint, "__dataclass_fields__"):  # a user's class, which cannot be saved
         return {"name": type(constraint).__name__, "settings": {}, "functions": ["itself"]}
     fields = {field.name: getattr(constraint, field.name) for field in dataclasses.fields(constraint)}  # type: ignore[arg-type]
     functions = [name for name, value in fields.items() if _holds_function(value)]
@@ -23,20 +23,20 @@ def describe_constraint(constraint: Constraint) -> Document:
 
 
 def build_constraint(document: Document) -> Constraint:
-    """The constraint that `describe_constraint` described."""
+    """Build a constraint from the JSON of `describe_constraint`."""
     if document["name"] == "AllOf":
         return AllOf(*(build_constraint(part) for part in document["parts"]))
     if document.get("functions"):
         raise CheckpointError(
             f"the file's {document['name']} has a function for {', '.join(map(str, document['functions']))}, which a "
-            "file cannot hold: load it with constraint=<the same constraint>."
+            "file cannot store: load it with constraint=<the same constraint>."
         )
     kind = class_named(constraints, document["name"], Constraint, "constraint")
     return kind(**document["settings"])
 
 
 def has_functions(document: Document) -> bool:
-    """Whether a described constraint held a function, which must be given again."""
+    """Whether a constraint in JSON had a function, which must be passed again."""
     return bool(document.get("functions")) or any(has_functions(part) for part in document.get("parts", ()))
 
 

@@ -1,4 +1,4 @@
-"""Limits on signals as words of a command line: `current:-100:100`."""
+"""Limits on signals as text, for the command line: `current:-100:100`."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from safexp.constraints.within import Within
 
 
 def parse_within(text: str) -> Within:
-    """The limit that `name:low:high` describes; a number names an entry of the observation, an empty limit none.
+    """Parse `name:low:high`, in which a number as name is an index into the observation and one limit may be empty.
 
     A limit that changes with the steps of an episode lists its changes: `100,50=80` is 100, and 80 from step 50 on.
 
     Raises:
-        ValueError: where it describes none.
+        ValueError: if the text does not have this form.
     """
-    name, *limits = text.split(":")
-    name = name.strip()
+    name, *limits = (part.strip() for part in text.split(":"))
     try:
-        if not name:
-            raise ValueError
-        low, high = (_limit(limit) if limit.strip() else None for limit in limits)
+        low, high = (_limit(limit) if limit else None for limit in limits)
     except ValueError:
+        low = high = None
+    if not name or low is high is None:
         raise ValueError(
             f"--within {text} is not name:low:high, such as current:-100:100, temperature::335 for an upper limit "
-            "alone, or temperature::335,50=330 for one that changes at step 50."
-        ) from None
+            "only, or temperature::335,50=330 for one that changes at step 50."
+        )
     return Within(int(name) if name.lstrip("-").isdigit() else name, low, high)
 
 
@@ -39,6 +38,6 @@ def _limit(text: str) -> float | dict[int, float]:
 
 
 def parse_limits(texts: Sequence[str]) -> Constraint:
-    """The constraint that several such words describe together."""
+    """Parse one or more limits into one constraint."""
     parts = [parse_within(text) for text in texts]
     return parts[0] if len(parts) == 1 else AllOf(*parts)

@@ -1,4 +1,4 @@
-"""Limits on what happens in a whole episode: sums of costs, visits, and the risk of any."""
+"""Limits on a whole episode: sum of costs, number of unsafe states, probability of any."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from safexp.core.arrays import Array, Observations, batch_size
 from safexp.core.costs import CostSource, StatePredicate, Step, indicator
 
 LEAST_WEIGHT = 1e-200
-"""Of a discounted cost: a smaller one could spend nothing that a number can hold."""
+"""Smallest weight of a discounted cost: below it, a cost could no longer change the sum."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Budget(Constraint):
 class StateVisits(Constraint):
     """The discounted number of unsafe states in an episode is at most `limit`, on every path (Problem 2).
 
-    `unsafe(observations)` tells which of n observations are unsafe. A visit is charged to the action that leads there;
-    the first state, which no action led to, is charged at the reset with weight 1. Bounding every path implies the
+    `unsafe(observations)` returns which of n observations are unsafe. A visit is charged to the action that leads to
+    it; the first state, which no action led to, is charged at the reset with weight 1. Bounding every path implies the
     paper's bound on the expectation, so this form is conservative.
     """
 
@@ -121,10 +121,10 @@ class StateVisits(Constraint):
 class JointChance(Constraint):
     """The probability of ever visiting an unsafe state in an episode is at most `risk` (Problem 5).
 
-    Each step spends the *bound* on its risk, not what then happened: by the tower property the sum of the bounds
-    dominates the expected number of visits, and by Boole's inequality that dominates the probability of any. A risk
-    of 1 constrains nothing. Needs a quantifier whose upper bound is one on the probability of stepping into an unsafe
-    state. `violated` is the event whose probability is bounded; compare its *rate* with `risk`.
+    Each step spends the *bound* on its risk, not the outcome: by the tower property the sum of the bounds dominates the
+    expected number of visits, and by Boole's inequality that dominates the probability of any. A risk of 1 constrains
+    nothing. Needs a quantifier whose upper bound is on the probability of stepping into an unsafe state. `violated` is
+    the event whose probability is bounded; compare its *rate* with `risk`.
     """
 
     risk: float

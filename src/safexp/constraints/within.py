@@ -1,4 +1,4 @@
-"""Limits on measured signals, from one side or both, in the user's own units."""
+"""Limits on measured signals, one-sided or two-sided, in the user's units."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Within(Constraint):
 
     Every limit is one cost: ½ + (excess over the limit) / (2·scale), clipped to [0, 1], with the threshold ½. Two
     limits on one signal are two costs, never one folded margin: a model of |x| that was learned on one side of 0
-    extrapolates through the kink to "safer" on the other. `ChangeModel` bounds these costs from what is measured now.
+    extrapolates through the kink to "safer" on the other. `ChangeModel` bounds these costs from the present signals.
 
     Args:
         signal: the index of an entry of the observation, a key of a Dict observation or of the info of a step, or a
             function of the observations (n, ...); several as a tuple.
         low: the smallest allowed value: a number, one for each of several signals, a schedule {first step: limit}, or a
-            function of the steps (n,) since the reset, which is asked for a step only when that step comes.
+            function of the steps (n,) since the reset, which is called for a step only when that step comes.
         high: the largest allowed value, likewise.
-        scale: how far beyond a limit signals are told apart, in the signal's units. By default half the distance
-            between the limits, or the size of a lone limit; a schedule given as a function needs one.
+        scale: distance beyond a limit at which the cost saturates, in the signal's units. By default half the distance
+            between the limits, or the absolute value of a single limit; required if a limit is a function.
 
     Example:
         >>> Within("current", low=-100.0, high=100.0).names
@@ -49,13 +49,13 @@ class Within(Constraint):
     on_every_step: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.signal, int | str) and isinstance(self.signal, Sequence):  # a file's list
+        if not isinstance(self.signal, int | str) and isinstance(self.signal, Sequence):  # a list, from a file
             object.__setattr__(self, "signal", tuple(self.signal))
         for name in ("low", "high"):
             if isinstance(limit := getattr(self, name), Mapping):
                 object.__setattr__(self, name, _schedule(name, limit))
         if not self.sources:
-            raise ValueError("Within(signal=()) names no signal: give at least one.")
+            raise ValueError("Within(signal=()) has no signal: give at least one.")
         for source in self.sources:
             check_source(source)
         if self.low is None and self.high is None:
@@ -67,25 +67,25 @@ class Within(Constraint):
         if (crossed := np.flatnonzero(low >= high)).size:
             k = int(crossed[0])
             raise ValueError(
-                f"Within(low={low[k]:g}, high={high[k]:g}) leaves no value in between for {self.names[k]}."
+                f"Within(low={low[k]:g}, high={high[k]:g}) allows no value of {self.names[k]}: low must be below high."
             )
-        _ = self.sides  # raises where no scale follows from the limits
+        _ = self.sides  # raises if the limits do not determine a scale
 
-    # What is limited
+    # The limited signals
 
     @property
     def sources(self) -> tuple[SignalSource, ...]:
-        """Where each of the S signals is read."""
+        """Source of each of the S signals."""
         return self.signal if isinstance(self.signal, tuple) else (self.signal,)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the signals are called."""
+        """Names of the signals."""
         return tuple(name_of_signal(source) for source in self.sources)
 
     @property
     def varies(self) -> bool:
-        """Whether a limit changes with the steps of an episode."""
+        """Whether a limit changes during an episode."""
         return any(callable(limit) or isinstance(limit, Mapping) for limit in (self.low, self.high))
 
     @cached_property
@@ -104,17 +104,17 @@ class Within(Constraint):
         return len(self.sides.which)
 
     def measured(self, step: Step) -> Array:
-        """The signals (n, S) after a step, in the user's units; raises `SignalError` on one that is not finite."""
+        """The signals (n, S) after a step, in the user's units; raises `SignalError` if one is not finite."""
         values = np.stack([signal_after(source, step) for source in self.sources], axis=-1)
         for name, column in zip(self.names, values.T, strict=True):
             refuse(~np.isfinite(column), column, f"the signal {name} must be a finite number")
         return values
 
     def now(self, observations: Observations) -> Array:
-        """The signals (n, S) in these observations, NaN where only the info of a step tells them."""
+        """The signals (n, S) in these observations, NaN where they are only in the info of a step."""
         return np.stack([signal_in(source, observations) for source in self.sources], axis=-1)
 
-    # As a constraint
+    # The constraint
 
     @property
     def memory(self) -> int:  # type: ignore[override]
@@ -129,7 +129,7 @@ class Within(Constraint):
         return 1.0 if self.num_costs == 1 else np.ones(self.num_costs)
 
     def by_side(self, signals: Array) -> Array:
-        """Signals (..., S) as this constraint reads them: one entry for each limit, (...) or (..., K)."""
+        """Signals (..., S) with one entry for each limit, (...) or (..., K)."""
         return self._shaped(signals[..., self.sides.which])
 
     def read(self, step: Step) -> Array:
@@ -142,7 +142,7 @@ class Within(Constraint):
         return float(worst) if self.num_costs == 1 else worst
 
     def first_signal(self, observations: Observations) -> Array:
-        """The limits themselves: no action led to the first state, so that it exceeds nothing."""
+        """The limits themselves: no action led to the first state, so it exceeds nothing."""
         return self._shaped(np.tile(self.sides.reference, (batch_size(observations), 1)))
 
     def normalise(self, signal: Array) -> Array:
@@ -186,7 +186,8 @@ class Within(Constraint):
             row, k = np.argwhere(beyond)[0]
             raise ValueError(
                 f"the limit of {self.names[sides.which[k]]} is {state[row, k + 1]:g} at step {int(state[row, 0])}, "
-                f"further from its first, {sides.reference[k]:g}, than scale={sides.scale[k]:g}: give a larger scale."
+                f"further from its initial value, {sides.reference[k]:g}, than scale={sides.scale[k]:g}: give a larger "
+                "scale."
             )
         return self._shaped(thresholds + TOLERANCE)
 
@@ -197,10 +198,10 @@ class Within(Constraint):
         excess = self._columns(self._excess(signals)) / (2 * self.sides.scale)
         return exceeds(float(excess.max(initial=-math.inf)), 0.0)
 
-    # Inside
+    # Internals
 
     def _excess(self, signals: Array) -> Array:
-        """By how much the signals (T,) or (T, K) of successive steps from the first on exceed their limits."""
+        """Excess over the limits of the signals (T,) or (T, K) of successive steps since the reset."""
         limits = self._at(np.arange(len(signals))) if self.varies else self.sides.reference
         return self._shaped(self.sides.sign * (self._columns(signals) - limits))
 
@@ -210,7 +211,7 @@ class Within(Constraint):
         return np.concatenate([steps[:, None].astype(np.float64), self._at(steps)], axis=1)
 
     def _shaped(self, values: Array) -> Array:
-        """Values (..., K), without the last axis where there is one limit alone."""
+        """Values (..., K), without the last axis if there is only one limit."""
         return values[..., 0] if self.num_costs == 1 else values
 
     def _columns(self, values: Array) -> Array:
@@ -223,7 +224,7 @@ class Within(Constraint):
         return np.concatenate(given, axis=1)
 
     def _per_signal(self, name: str, steps: NDArray[np.int64]) -> Array:
-        """A limit by its name at these steps (n,), (n, S); infinite where there is none."""
+        """The limit `low` or `high` at these steps (n,), (n, S); infinite if there is none."""
         limit, shape = getattr(self, name), (len(steps), len(self.sources))
         if limit is None:
             return np.full(shape, -math.inf if name == "low" else math.inf)
@@ -237,14 +238,14 @@ class Within(Constraint):
         except ValueError:
             raise ValueError(
                 f"Within({name}={getattr(self, name)!r}) has shape {values.shape}, expected one limit, or one for each "
-                f"of the {shape[1]} signals; of a function, for each of {shape[0]} steps."
+                f"of the {shape[1]} signals; a function returns it for each of {shape[0]} steps."
             ) from None
         if not np.isfinite(values).all():
-            raise ValueError(f"Within({name}={getattr(self, name)!r}) must be finite: leave out a limit that is none.")
+            raise ValueError(f"Within({name}={getattr(self, name)!r}) must be finite: leave the limit out for none.")
         return values
 
     def _scales(self, index: NDArray[np.int64], reference: Array) -> Array:
-        """How far beyond each limit (K,) signals are told apart."""
+        """The scale of each limit (K,)."""
         if self.scale is not None:
             return np.full(len(index), float(self.scale))
         if any(callable(limit) for limit in (self.low, self.high)):
@@ -267,15 +268,15 @@ def Margin(scale: float = 1.0, key: str = "margin") -> Within:  # noqa: N802 (a 
 
 
 def _schedule(name: str, limits: Mapping[Any, Any]) -> dict[int, float]:
-    """A schedule {first step: limit} in the order of its steps, which a file may have made into words."""
+    """A schedule {first step: limit} in the order of its steps; in JSON the steps are strings."""
     try:
         found = {int(step): float(limit) for step, limit in sorted(limits.items(), key=lambda item: int(item[0]))}
     except (TypeError, ValueError):
         found = {}
     if next(iter(found), None) != 0:
         raise ValueError(
-            f"Within({name}={dict(limits)!r}) must tell the limits by the steps from which on they hold, from step 0 "
-            "on: {0: 100.0, 50: 80.0}."
+            f"Within({name}={dict(limits)!r}) must map the first step of each phase to its limit, starting at step 0: "
+            "{0: 100.0, 50: 80.0}."
         )
     return found
 

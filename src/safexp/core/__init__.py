@@ -1,1 +1,1 @@
-"""What every part shares: array types, spaces as numbers, where costs are read, and files without pickle."""
+"""Shared foundations: array types, encoding of spaces, costs and signals of a step, and files without pickle."""

@@ -14,23 +14,23 @@ Observations = Any
 
 
 def every(flags: Flags) -> bool:
-    """Whether all of these hold: `flags.all()`, at a third of its price for few of them."""
+    """`flags.all()`, three times as fast on small arrays."""
     return bool(np.count_nonzero(flags) == flags.size)
 
 
 def some(flags: Flags) -> bool:
-    """Whether any of these holds: `flags.any()`, at a third of its price for few of them."""
+    """`flags.any()`, three times as fast on small arrays."""
     return bool(np.count_nonzero(flags))
 
 
 def batch_size(observations: Observations) -> int:
-    """How many observations a batch, which may be a dict of arrays, holds."""
+    """Number of observations in a batch, which may be a dict of arrays."""
     first = next(iter(observations.values())) if isinstance(observations, dict) else observations
     return len(first)
 
 
 def take(observations: Observations, index: Any) -> Any:
-    """One observation, or some, out of a batch."""
+    """Index a batch, which may be a dict of arrays: one observation, or several."""
     if isinstance(observations, dict):
         return {key: part[index] for key, part in observations.items()}
     return observations[index]
@@ -44,7 +44,7 @@ def as_batch(observation: Any) -> Observations:
 
 
 def readable(observations: Observations) -> NDArray[np.bool_]:
-    """Which of n observations (n,) are finite throughout."""
+    """Which of n observations (n,) are finite in every entry."""
     parts = observations.values() if isinstance(observations, dict) else [observations]
     finite = [np.isfinite(np.asarray(part, dtype=np.float64)).reshape(len(part), -1).all(axis=1) for part in parts]
     return np.asarray(np.logical_and.reduce(finite))

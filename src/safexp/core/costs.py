@@ -1,4 +1,4 @@
-"""How a constraint reads what a vector step brought: from the infos, or from the user's functions."""
+"""Costs of a vector step, read from the infos or from the user's function."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ StatePredicate = Callable[[Observations], ArrayLike]
 
 
 SINGLE = 2.0**-23
-"""How much larger than the largest cost one is that was rounded to single precision."""
+"""Largest relative error of a cost that was rounded to single precision."""
 
 
 class SignalError(ValueError):
-    """A `value` that an environment gave and that no cost or margin can have."""
+    """An environment returned a `value` that no cost or signal can have."""
 
     def __init__(self, value: float, message: str) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class SignalError(ValueError):
 
 
 class Step(NamedTuple):
-    """One vector step, as a constraint reads its signal from it.
+    """One vector step, from which a constraint reads its signal.
 
     `info(key)` is that entry of the environments' infos as an array (n,).
     """
@@ -52,7 +52,7 @@ def read_cost(source: CostSource, cost_max: float, step: Step) -> Array:
         expected = (batch_size(step.observations),)
         if costs.shape != expected:
             raise ValueError(
-                f"the cost function returned shape {costs.shape}, expected {expected}: it is given the "
+                f"the cost function returned shape {costs.shape}, expected {expected}: it is called with the "
                 "observations, actions and next observations of all environments and returns one cost for each."
             )
         name = "the cost function"
@@ -71,18 +71,18 @@ def read_cost(source: CostSource, cost_max: float, step: Step) -> Array:
 
 
 def indicator(unsafe: StatePredicate, observations: Observations) -> Array:
-    """1 where the user's predicate says unsafe or the observation cannot be read, else 0, (n,)."""
+    """1 where the user's predicate is true or the observation is not finite, else 0, (n,)."""
     flags = np.asarray(unsafe(observations))
     if flags.shape != (batch_size(observations),) or flags.dtype != np.bool_:
         raise ValueError(
             f"unsafe(observations) returned {flags.dtype} of shape {flags.shape}, expected bool of shape "
-            f"({batch_size(observations)},): it is given all environments' observations at once."
+            f"({batch_size(observations)},): it is called with the observations of all environments at once."
         )
     return np.where(readable(observations), flags, True).astype(np.float64)
 
 
 def refuse(bad: NDArray[np.bool_], values: Array, rule: str) -> None:
-    """Raise `SignalError` naming the first bad value and its environment."""
+    """Raise `SignalError` for the first bad value, naming its environment."""
     if np.any(bad):
         index = int(np.flatnonzero(bad)[0])
         value = float(values[index])

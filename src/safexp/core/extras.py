@@ -1,4 +1,4 @@
-"""Optional dependencies: which extra of safexp brings a package that is missing."""
+"""Optional dependencies: which extra of safexp installs a missing package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXTRAS = MappingProxyType(
         "mlflow": ("mlflow",),
     }
 )
-"""The packages of each extra, by the names under which they are imported."""
+"""Import names of the packages of each extra."""
 
 
 class MissingExtraError(ImportError):
@@ -28,7 +28,7 @@ class MissingExtraError(ImportError):
 
 @contextmanager
 def needed_for(what: str, instead: str = "") -> Iterator[None]:
-    """Wrap imports of optional dependencies; `instead` says what can be done without them.
+    """Context for importing optional dependencies; `instead` describes an alternative without them.
 
     Example:
         >>> with needed_for("a film", instead=", or write a .gif"):
@@ -38,7 +38,7 @@ def needed_for(what: str, instead: str = "") -> Iterator[None]:
         safexp.core.extras.MissingExtraError: a film needs imageio_ffmpeg: pip install 'safexp[video]', or write a .gif.
 
     Raises:
-        MissingExtraError: where a package of an extra is missing. Any other error passes through.
+        MissingExtraError: if a package of an extra is missing. Other errors pass through.
     """
     try:
         yield

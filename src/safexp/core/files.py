@@ -1,4 +1,4 @@
-"""Files without pickle: one safetensors file whose header carries a JSON document. Loading runs no code."""
+"""Files without pickle: a safetensors file with a JSON document in its header. Loading runs no code."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ from safetensors.numpy import load, save
 
 FORMAT = "safexp agent 1"
 MOST = 10_000
-"""The largest number of actions, candidates or entries of a space that a file may ask for: memory follows from it."""
+"""Largest number of actions, candidates or entries of a space in a file: it determines how much memory is allocated."""
 
 Document = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
 
 NONSENSE = (LookupError, TypeError, AttributeError, RuntimeError, ArithmeticError, MemoryError, AssertionError)
-"""What values of a wrong kind make Python, numpy and torch raise, besides `ValueError`."""
+"""Exceptions besides `ValueError` that Python, numpy and torch raise on values of a wrong type."""
 
 
 class CheckpointError(ValueError):
-    """A file that cannot be used, and why."""
+    """A file cannot be used; the message says why."""
 
 
 def write(path: Path, document: Document, arrays: Arrays, form: str = FORMAT) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     write_bytes(path, pack(document, arrays, form))
 
 
 def pack(document: Document, arrays: Arrays, form: str = FORMAT) -> bytes:
-    """What is in a file: the arrays, and in its header a format, a document and a digest of it all."""
+    """Serialise arrays, with the format, the document and a digest of everything in the header."""
     text, parts = json.dumps(document), {name: np.asarray(part, order="C") for name, part in arrays.items()}
     return bytes(save(parts, {"format": form, "document": text, "digest": digest(form, text, parts)}))
 
 
 def through_file(arrays: Arrays) -> Arrays:
-    """The arrays as a file would give them back."""
+    """The arrays after a round trip through a file."""
     return {name: np.array(part) for name, part in load(pack({}, arrays)).items()}
 
 
 def read(path: Path, form: str = FORMAT) -> tuple[Document, Arrays]:
-    """What `write` wrote in this format; raises `CheckpointError` for any other file, and where a bit has changed."""
+    """Read a file that `write` wrote in this format; raises `CheckpointError` for any other or a damaged file."""
     if not path.is_file():
         raise CheckpointError(f"{path} is not a file.")
     try:
@@ -64,24 +64,24 @@ def read(path: Path, form: str = FORMAT) -> tuple[Document, Arrays]:
                     f"expected {form!r})."
                 )
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        # Files from before there were digests have these two entries and no other, which damage cannot bring about.
+        # Files older than the digest have exactly these two entries; damage cannot produce that.
         if header.keys() != {"format", "document"} and header["digest"] != digest(form, header["document"], arrays):
-            raise ValueError("its digest is another")
+            raise ValueError("its digest does not match")
         document = json.loads(header["document"])
         if not isinstance(document, dict):
-            raise TypeError("its document is no object")
+            raise TypeError("its document is not a JSON object")
         return document, arrays
     except (SafetensorError, OSError, *NONSENSE, ValueError) as error:
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(
-            f"{path} cannot be read as a {form.removesuffix(' 1')} ({error}): it is corrupt or of another kind; "
+            f"{path} cannot be read as a {form.removesuffix(' 1')} ({error}): it is corrupt or another kind of file; "
             "write it again."
         ) from error
 
 
 def digest(form: str, text: str, arrays: Arrays) -> str:
-    """A fingerprint of everything in a file: one bit of a spent budget that changed would be a broken promise."""
+    """Fingerprint of everything in a file: one changed bit, in a spent budget for example, must not go unnoticed."""
     seen = hashlib.sha256(f"{form}\n{text}".encode())
     for name in sorted(arrays):
         part = arrays[name]
@@ -93,25 +93,25 @@ def digest(form: str, text: str, arrays: Arrays) -> str:
 
 @contextmanager
 def understood(path: str | Path) -> Iterator[None]:
-    """Building things from a file: whatever Python raises because it holds nonsense becomes a `CheckpointError`."""
+    """Context for building objects from a file: exceptions caused by invalid content become a `CheckpointError`."""
     try:
         yield
     except NONSENSE as error:
         raise CheckpointError(
-            f"{path} is whole, but holds what no file of safexp's does ({type(error).__name__}: {error}): write it "
+            f"{path} is intact, but its content is not valid ({type(error).__name__}: {error}): write it "
             "again, or load it with the version that wrote it."
         ) from error
 
 
 def count(value: Any, what: str) -> int:
-    """A number of things that a file asks for; memory follows from it, so that it is limited."""
+    """Check a count from a file, which is limited because it determines how much memory is allocated."""
     if not (isinstance(value, int) and 0 <= value <= MOST):
         raise CheckpointError(f"the file asks for {what}={value!r}; expected a whole number of at most {MOST:,}.")
     return value
 
 
 def expect(document: Document, part: str, path: str | Path) -> None:
-    """Raise where a file has no such part: MASE's agents have a shield, learners without one the spaces they saw.
+    """Raise `CheckpointError` if a file lacks a part: MASE agents have a shield, baselines the spaces of their learner.
 
     A shield alone has no policy.
     """
@@ -121,9 +121,9 @@ def expect(document: Document, part: str, path: str | Path) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Replace a file in one move, so that no reader and no crash ever sees half of it."""
+    """Replace a file atomically: neither a reader nor a crash ever leaves half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")  # not tempfile: its files are the owner's alone
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")  # tempfile's are the owner's only
     try:
         with temporary.open("xb") as file:
             file.write(content)
@@ -136,12 +136,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def halves(folder: Path) -> list[Path]:
-    """The files of a folder that `write_bytes` began and did not come to rename."""
+    """Temporary files in a folder that an interrupted `write_bytes` left behind."""
     return [path for path in folder.glob(".*") if re.fullmatch(r"\..+\.[0-9a-f]{8}", path.name)]
 
 
 def versions() -> Document:
-    """The versions that matter to whoever loads the file later, of what is installed: a shield needs no torch."""
+    """Versions of the installed packages that matter for loading the file later; a shield does not need torch."""
     found = {}
     for name in ("safexp", "gymnasium", "numpy", "stable_baselines3", "sb3_contrib", "torch"):
         with suppress(metadata.PackageNotFoundError):
@@ -155,7 +155,7 @@ def plain(value: Any) -> Any:
 
 
 def class_named(module: Any, name: str, base: type, what: str) -> Any:
-    """A class of ours by its name, and nothing else that a file might ask for."""
+    """Look up a class of this package by name; a file cannot name anything else."""
     found = getattr(module, name, None)
     if not (isinstance(found, type) and issubclass(found, base) and found is not base):
         raise CheckpointError(f"the file names the {what} {name!r}, which this version of safexp does not have.")

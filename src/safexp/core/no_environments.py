@@ -1,4 +1,4 @@
-"""Stands in for environments where there are none."""
+"""Placeholder for the environments of an agent that only predicts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvO
 
 
 class NoEnvironments(VecEnv):
-    """Stands in where an agent is loaded to be used and not to learn: it has spaces and cannot step."""
+    """Placeholder environments with spaces that cannot step, for an agent loaded without environments."""
 
     def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
         super().__init__(1, observation_space, action_space)
 
     def _refuse(self) -> NoReturn:
-        raise RuntimeError("the agent was loaded without environments: load it with env=... to go on learning.")
+        raise RuntimeError("the agent was loaded without environments: load it with env=... to continue learning.")
 
     def reset(self) -> VecEnvObs:
         self._refuse()

@@ -1,4 +1,4 @@
-"""Measured signals: where they are read (the observation, the info, a function), and one-sided limits on them."""
+"""Measured signals, read from the observation, the info or a function, and one-sided limits on them."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Sides(NamedTuple):
 
     @classmethod
     def of(cls, which: ArrayLike, sign: ArrayLike, reference: ArrayLike, scale: ArrayLike) -> Sides:
-        """The same from lists, as a file has them."""
+        """Build from lists, as stored in a file."""
         return cls(
             np.asarray(which, dtype=np.int64),
             *(np.asarray(part, dtype=np.float64) for part in (sign, reference, scale)),
         )
 
     def costs(self, by_side: Array) -> Array:
-        """Costs (..., K) of the signals of each side (..., K), not yet clipped to [0, 1]."""
+        """Costs (..., K), not clipped to [0, 1], of the signal of each side (..., K)."""
         return 0.5 + self.sign * (by_side - self.reference) / (2 * self.scale)
 
 
 def check_source(source: Any) -> None:
-    """Raise `TypeError` where this names no signal."""
+    """Raise `TypeError` if this does not specify a signal."""
     whole = isinstance(source, int | np.integer) and not isinstance(source, bool)
     if not (whole or isinstance(source, str) or callable(source)):
         raise TypeError(
@@ -50,7 +50,7 @@ def check_source(source: Any) -> None:
 
 
 def name_of_signal(source: SignalSource) -> str:
-    """What a signal is called in tables and messages."""
+    """Name of a signal in tables and messages."""
     if isinstance(source, str):
         return source
     return getattr(source, "__name__", "signal") if callable(source) else f"observation[{source}]"
@@ -62,10 +62,10 @@ def in_observation(source: SignalSource, observations: Observations) -> bool:
 
 
 def signal_in(source: SignalSource, observations: Observations) -> Array:
-    """The signal (n,) in a batch of observations, NaN where only the info of a step tells it.
+    """The signal (n,) in a batch of observations, NaN if it is only in the info of a step.
 
     Raises:
-        ValueError: where the observations have no such entry, or it is not one number for each.
+        ValueError: if the observations have no such entry, or it is not one number for each.
     """
     n = batch_size(observations)
     if not in_observation(source, observations):
@@ -75,13 +75,13 @@ def signal_in(source: SignalSource, observations: Observations) -> Array:
     elif isinstance(observations, dict):
         if source not in observations:
             raise ValueError(
-                f"observations have the keys {sorted(observations)}, so index {source} names none of their entries: "
+                f"observations have the keys {sorted(observations)}, so index {source} does not name an entry: "
                 "give a key, or a function of the observations."
             )
         values = np.asarray(observations[source], dtype=np.float64).reshape(n, -1)
         values = values[:, 0] if values.shape[1] == 1 else values
     else:
-        assert not isinstance(source, str), "a key of the info was answered above"
+        assert not isinstance(source, str), "keys of the info were handled above"
         flat = np.asarray(observations, dtype=np.float64).reshape(n, -1)
         if not -flat.shape[1] <= source < flat.shape[1]:
             raise ValueError(f"signal {source}: observations have {flat.shape[1]} entries, counted from 0.")

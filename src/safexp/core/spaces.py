@@ -11,7 +11,7 @@ from safexp.core.files import CheckpointError, Document, count, plain
 
 
 def describe_space(space: spaces.Space[Any]) -> Document:
-    """A Gymnasium space as JSON."""
+    """Convert a Gymnasium space to JSON."""
     if isinstance(space, spaces.Box):
         return {
             "kind": "Box",
@@ -31,7 +31,7 @@ def describe_space(space: spaces.Space[Any]) -> Document:
 
 
 def build_space(document: Document) -> spaces.Space[Any]:
-    """The space that `describe_space` described."""
+    """Build a space from the JSON of `describe_space`."""
     match document["kind"]:
         case "Box":
             dtype = np.dtype(document["dtype"])

@@ -1,4 +1,4 @@
-"""Learners of our own: TRPO, TRPO with a Lagrange multiplier, and CPO."""
+"""Trust-region learners: TRPO, TRPO with a Lagrange multiplier, and CPO."""
 
 from safexp.learners.cpo import CPO
 from safexp.learners.lagrangian import TRPOLagrangian

@@ -1,4 +1,4 @@
-"""CPO: the step that gains most within a trust region and, to first order, within the cost limit."""
+"""CPO: the best step within a trust region and, to first order, within the cost limit."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class CPO(TrustRegionAlgorithm):
 
     c is the mean undiscounted cost of the episodes that ended in the rollout less the limit, and b the gradient of the
     cost of an *episode*: the mean length times the gradient of a step's mean cost advantage. The limit is kept in
-    expectation, by the policies that training arrives at; single episodes exceed it.
+    expectation, by the policies that training converges to; single episodes exceed it.
 
     Args:
-        policy: as the `shared` arguments, see `TrustRegionAlgorithm`.
+        policy: like the `shared` arguments, see `TrustRegionAlgorithm`.
         env: the environments, with a cost in `info["cost"]`.
-        cost_limit: what the cost of an episode may be in the mean; 0 works.
+        cost_limit: largest mean cost of an episode; 0 works.
         cost_gamma: discount of the cost in the cost critic and its advantages.
     """
 

@@ -1,4 +1,4 @@
-"""Critics: networks that predict what is still to come, of reward or of cost, and how they are fitted."""
+"""Critics: value networks of reward or cost, and how they are fitted."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from torch import Tensor, nn
 CriticSchedule = Literal["fast", "paper"]
 
 SMALLEST_PART = 50
-"""Fewer steps than this give too noisy a gradient."""
+"""Smallest minibatch: fewer steps give too noisy a gradient."""
 
 
 class Fit(NamedTuple):
-    """How often the batch is passed through, and in how many parts."""
+    """Number of passes over the batch, and of minibatches in a pass."""
 
     passes: int
     parts: int
 
     @classmethod
     def named(cls, schedule: CriticSchedule) -> Fit:
-        """`paper`: 80 steps on the full batch (Table 1). `fast`: as good a fit in a fraction of the time."""
+        """`paper`: 80 steps on the full batch (Table 1). `fast`: an equally good fit in a fraction of the time."""
         if schedule not in ("fast", "paper"):
             raise ValueError(f"critic={schedule!r} is not one of 'fast', 'paper'.")
         return cls(80, 1) if schedule == "paper" else cls(6, 20)
 
 
 class CostCritic(nn.Module):
-    """A value network for costs beside the reward's, built as the policy's own and with an optimiser of its own."""
+    """Value network of costs, built like the policy's value network of rewards, with its own optimiser."""
 
     def __init__(self, policy: ActorCriticPolicy, learning_rate: float) -> None:
         super().__init__()
@@ -63,9 +63,9 @@ def fit(
     targets: Tensor,
     schedule: Fit,
 ) -> float:
-    """Move a critic towards targets (n,) by least squares; returns the mean squared error of the last pass.
+    """Fit a critic to targets (n,) by least squares; returns the mean squared error of the last pass.
 
-    Only `parameters` move: what a critic shares with the actor is left as it is.
+    Only `parameters` change: layers that a critic shares with the actor stay as they are.
     """
     total = len(targets)
     size = min(max(total // schedule.parts, SMALLEST_PART), total)
@@ -73,7 +73,7 @@ def fit(
     for _ in range(schedule.passes):
         order = th.randperm(total, device=targets.device) if size < total else None
         losses.clear()
-        # A last part smaller than half of the others is left to the next pass, whose order is another.
+        # A last minibatch smaller than half of the others is skipped; the next pass has another order.
         for start in range(0, total - size // 2 if size < total else total, size):
             rows = slice(None) if order is None else order[start : start + size]
             loss = nn.functional.mse_loss(critic(_rows(observations, rows)).flatten(), targets[rows])

@@ -1,7 +1,7 @@
-"""The distributions of actions, by their parameters: what a trust-region step must know of them.
+"""Distributions of actions by their parameters, for trust-region steps.
 
-A batch of distributions is one tensor (n, k): of a Gaussian the means and the log standard deviations side by side, of
-a categorical distribution the logits.
+A batch of distributions is one tensor (n, k): the means and log standard deviations of a Gaussian side by side, the
+logits of a categorical distribution.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Family(Protocol):
     """A family of distributions; every tensor has the batch axis n first."""
 
     def parameters(self, policy: ActorCriticPolicy, latent: Tensor) -> Tensor:
-        """The parameters (n, k) that a policy gives from its last hidden layer."""
+        """The parameters (n, k) that a policy computes from its last hidden layer."""
 
     def sample(self, parameters: Tensor) -> Tensor:
         """One action for each distribution."""
@@ -91,5 +91,5 @@ class Categorical:
 
 
 def family_of(action_space: spaces.Space[object]) -> Family:
-    """The family for these actions."""
+    """The family of distributions for an action space."""
     return Categorical() if isinstance(action_space, spaces.Discrete) else Gaussian()

@@ -1,9 +1,9 @@
-"""The derivative of a network in its parameters, as what it does to vectors: J and Jᵀ.
+"""Jacobian J of a network in its parameters, as products with vectors: Jv and Jᵀu.
 
 To push a vector through a linear layer and to pull one back, PyTorch multiplies the batch with matrices four times. In
-a network of linear layers and of functions without parameters, two are enough: what goes into a layer, and how the
-outputs change with what comes out of it, is the same for every vector, so it is kept. It also tells an approximate
-inverse of the Fisher matrix.
+a network of linear layers and functions without parameters, two products are enough: the inputs of a layer, and the
+derivatives of the network's outputs with respect to the layer's, are the same for every vector and computed once. They
+also give an approximate inverse of the Fisher matrix.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from safexp.learners.trust_region import Product, flatten, split
 
 FEW_OUTPUTS = 8
-"""With more outputs than these, to keep how they change costs more than it saves."""
+"""Number of outputs above which storing the derivatives costs more than it saves."""
 
 
 class Jacobian:
     """The outputs (n, k) of any model, and their Jacobian J in its parameters (p,), flattened in their order.
 
     Jv is the derivative of u ↦ Jᵀu, which is linear: its graph, like that of the outputs, is built once for all
-    vectors, where a forward-mode pass would compute the outputs again each time.
+    vectors, whereas a forward-mode pass would recompute the outputs each time.
     """
 
     def __init__(self, model: nn.Module, parameters: Mapping[str, Tensor], inputs: Any) -> None:
@@ -45,12 +45,12 @@ class Jacobian:
         return th.autograd.grad(self._graph, self._point, vector, retain_graph=True)[0]
 
     def approximate_inverse(self, metric: Product, damping: float) -> Product:
-        """A product with about (JᵀMJ / n + damping)⁻¹, here the identity; `metric` multiplies (n, k) with M."""
+        """Product with roughly (JᵀMJ / n + damping)⁻¹, here the identity; `metric` multiplies (n, k) by M."""
         return lambda vector: vector
 
 
 class LinearLayer(NamedTuple):
-    """A linear layer: what goes in with a 1 appended (n, i+1), and how each output changes with what comes out (n, o).
+    """A linear layer: its inputs with a 1 appended (n, i+1), and derivatives of each network output in its own (n, o).
 
     Its weights and biases are one matrix (o, i+1).
     """
@@ -59,20 +59,20 @@ class LinearLayer(NamedTuple):
     sensitivities: list[Tensor]
 
     def push(self, change: Tensor, tangent: Tensor) -> None:
-        """Add to the outputs' tangent (n, k) what a change of the weights does to them."""
+        """Add the effect of a change of the weights to the outputs' tangent (n, k)."""
         moved = self.inputs @ change.T
         for column, sensitivity in enumerate(self.sensitivities):
             tangent[:, column] += (sensitivity * moved).sum(dim=1)
 
     def pull(self, cotangent: Tensor) -> Tensor:
-        """What a cotangent (n, k) of the outputs is for the weights."""
+        """Gradient of the weights for a cotangent (n, k) of the outputs."""
         return self._outgoing(cotangent).T @ self.inputs
 
     def approximate_inverse(self, metric: list[Tensor], damping: float) -> Product:
-        """A product with (G ⊗ A + damping)⁻¹; `metric` has the columns of M, (n, k) each.
+        """Product with (G ⊗ A + damping)⁻¹; `metric` has the columns of M, (n, k) each.
 
-        The layer's block of JᵀMJ / n is a mean over the batch of Kronecker products, of what comes out with what goes
-        in. As in K-FAC (Martens and Grosse, 2015) the product of their means, G and A, stands for it.
+        The layer's block of JᵀMJ / n is the mean over the batch of Kronecker products of outputs and inputs. As in
+        K-FAC (Martens and Grosse, 2015) it is approximated by the product of their means, G and A.
         """
         pairs = zip(self.sensitivities, metric, strict=False)
         outgoing = sum(part.T @ self._outgoing(column) for part, column in pairs) / len(self.inputs)
@@ -89,7 +89,7 @@ class LinearLayer(NamedTuple):
 
 
 class LayeredJacobian(Jacobian):
-    """The derivative of a network of linear layers, followed by a parameter that is appended to every row's outputs."""
+    """Jacobian of a network of linear layers, with a parameter (the tail) appended to the outputs of every row."""
 
     def __init__(
         self, outputs: Tensor, parameters: Mapping[str, Tensor], layers: dict[str, LinearLayer], tail: str | None
@@ -113,7 +113,7 @@ class LayeredJacobian(Jacobian):
         return self._join(changes, vector[:, self._inner :].sum(dim=0))
 
     def approximate_inverse(self, metric: Product, damping: float) -> Product:
-        """The Fisher matrix with only the blocks of single layers, and of the tail."""
+        """Inverse of the Fisher matrix reduced to the blocks of single layers and of the tail."""
         units = th.eye(self.outputs.shape[1], dtype=self.outputs.dtype, device=self.outputs.device)
         columns = [metric(unit.expand_as(self.outputs)) for unit in units]
         inverses = {name: layer.approximate_inverse(columns, damping) for name, layer in self._layers.items()}
@@ -127,7 +127,7 @@ class LayeredJacobian(Jacobian):
         return product
 
     def _part(self, vector: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """A flat vector as what belongs to each layer, and to the tail."""
+        """Split a flat vector into the parts of each layer and of the tail."""
         parts = split(vector, list(self._parameters.values()))
         named: dict[str | None, Tensor] = dict(zip(self._parameters, parts, strict=True))
         changes = {
@@ -143,7 +143,7 @@ class LayeredJacobian(Jacobian):
 
 
 def differentiate(model: nn.Module, parameters: Mapping[str, Tensor], inputs: Any, tail: str | None = None) -> Jacobian:
-    """The outputs of a model and their derivative in these of its parameters, by its layers where that can be done.
+    """The outputs of a model and their Jacobian in some of its parameters, layer by layer where possible.
 
     `tail` names a parameter that is appended to the outputs of every row, such as the log standard deviations.
     """

@@ -1,4 +1,4 @@
-"""TRPO on reward − λ·cost, with a multiplier λ that rises while episodes cost more than the limit."""
+"""TRPO on reward − λ·cost, with a multiplier λ that rises while the cost of episodes exceeds the limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from safexp.learners.surrogate import Surrogate
 
 
 class Multiplier:
-    """λ ≥ 0, driven by how much the mean cost of an episode exceeds its limit.
+    """Lagrange multiplier λ ≥ 0, driven by the excess of the mean episode cost over its limit.
 
     Projected gradient ascent on the dual, λ ← max(0, λ + η·excess), is the integral part; with a proportional and a
     derivative part it is a PID controller: λ = max(0, K_p·excess + I + K_d·max(0, rise of the cost)).
@@ -25,7 +25,7 @@ class Multiplier:
         self._last_cost: float | None = None
 
     def update(self, episode_cost: float, limit: float) -> float:
-        """The multiplier after episodes of this mean cost."""
+        """Update the multiplier after episodes of this mean cost, and return it."""
         integral, proportional, derivative = self.gains
         excess = episode_cost - limit
         rise = 0.0 if self._last_cost is None else max(0.0, episode_cost - self._last_cost)
@@ -38,12 +38,12 @@ class Multiplier:
 class TRPOLagrangian(TrustRegionAlgorithm):
     """TRPO on the Lagrangian: advantages (A − λ A_cost) / (1 + λ), both standardised, so that λ has no units.
 
-    The limit is kept in expectation and in the long run: λ follows the cost, so episodes exceed it all along.
+    The limit is kept in expectation and in the long run: λ lags behind the cost, so episodes exceed it throughout.
 
     Args:
-        policy: as the `shared` arguments, see `TrustRegionAlgorithm`.
+        policy: like the `shared` arguments, see `TrustRegionAlgorithm`.
         env: the environments, with a cost in `info["cost"]`.
-        cost_limit: what the cost of an episode may be in the mean; 0 works.
+        cost_limit: largest mean cost of an episode; 0 works.
         penalty_lr: η, the step of projected gradient ascent in λ: a controller's integral gain.
         penalty_proportional: K_p of a PID controller.
         penalty_derivative: K_d of a PID controller.

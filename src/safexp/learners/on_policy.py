@@ -1,4 +1,4 @@
-"""What TRPO, TRPO-Lagrangian and CPO share: the rollout, the critics, and the search along a step."""
+"""Base class of TRPO, TRPO-Lagrangian and CPO: the rollout, the critics, and the line search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from safexp.learners.trust_region import line_search, natural_step
 
 
 class Estimates(NamedTuple):
-    """What a rollout says of every step, (n,) each: how much better it was than expected, and the critic's target."""
+    """Estimates for every step of a rollout, (n,) each: advantages, and targets of the critic."""
 
     advantages: Tensor
     targets: Tensor
@@ -41,24 +41,24 @@ class Estimates(NamedTuple):
 class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
     """An on-policy algorithm of Stable-Baselines3 whose policy steps within a trust region.
 
-    The defaults are the paper's Table 1. Subclasses say in `improve` what a step is; `costly` ones also get a cost
-    critic and read `info["cost"]` at every step.
+    The defaults are the paper's Table 1. Subclasses implement the policy step in `improve`; `costly` ones also have a
+    cost critic and read `info["cost"]` at every step.
 
     Args:
         policy: "MlpPolicy", "MultiInputPolicy", or a policy class.
         env: the environments; actions are a Box or Discrete.
-        learning_rate: of the critics; the policy's step size is the trust region's.
-        n_steps: how many steps of each environment make an epoch.
+        learning_rate: learning rate of the critics; the trust region determines the policy's step.
+        n_steps: steps of each environment in an epoch.
         gamma: discount of the reward.
         gae_lambda: decay of the advantage estimates, of reward and of cost.
         target_kl: radius δ of the trust region.
         cg_max_steps: conjugate-gradient steps.
-        cg_damping: added to the Fisher matrix's diagonal.
-        line_search_shrinking_factor: of a step that was not accepted.
-        line_search_max_iter: how many steps are tried.
+        cg_damping: added to the diagonal of the Fisher matrix.
+        line_search_shrinking_factor: factor by which a rejected step is shortened.
+        line_search_max_iter: largest number of steps tried.
         sub_sampling_factor: the Fisher matrix is estimated from every k-th step; gradients and the line search
             always use all of them.
-        critic: how critics are fitted, "fast" or as in the "paper" (80 steps on the full batch).
+        critic: schedule for fitting critics, "fast" or that of the "paper" (80 steps on the full batch).
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
@@ -127,9 +127,9 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
 
     @abstractmethod
     def improve(self, surrogate: Surrogate, reward: Tensor, cost: Tensor) -> None:
-        """Move the policy, given the advantages (n,) of reward and of cost (zeros unless `costly`)."""
+        """Update the policy, given the advantages (n,) of reward and of cost (zeros unless `costly`)."""
 
-    # Collecting
+    # Collecting experience
 
     def collect_rollouts(self, env: VecEnv, callback: BaseCallback, rollout_buffer: Any, n_rollout_steps: int) -> bool:
         rollout = cast(Rollout, rollout_buffer)
@@ -197,8 +197,8 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
     def episode_cost(self) -> tuple[float, float]:
         """The mean undiscounted cost and the mean length of the latest episodes.
 
-        They are those that ended in this rollout, or in the last one in which any did; before any has ended, what the
-        running ones have cost so far stands in for them.
+        These are the episodes that ended in this rollout, or in the last one in which any did; before any has ended,
+        the running episodes are used as they are so far.
         """
         rollout = cast(Rollout, self.rollout_buffer)
         if rollout.finished or self._episode_cost is None:
@@ -207,7 +207,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
         return self._episode_cost
 
     def ascend(self, surrogate: Surrogate, advantages: Tensor) -> None:
-        """TRPO's step: √(2δ / gᵀF⁻¹g) F⁻¹g for the gradient g of mean(π/π_old · A), as far as that gains."""
+        """Take TRPO's step, √(2δ / gᵀF⁻¹g) F⁻¹g for the gradient g of mean(π/π_old · A), with a line search."""
         before = float(advantages.mean())
         gradient = surrogate.gradient(advantages)
         direction = surrogate.natural(gradient, self.cg_max_steps)
@@ -215,7 +215,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
         self.search(surrogate, step, lambda change: float((change.ratios * advantages).mean()) > before)
 
     def search(self, surrogate: Surrogate, step: Tensor, accept: Callable[[PolicyChange], bool]) -> None:
-        """Move the policy along a step, as far as it stays within the trust region and is accepted."""
+        """Line search: move the policy along a step as far as it stays within the trust region and is accepted."""
         changes: list[PolicyChange] = []
 
         def good(point: Tensor) -> bool:
@@ -230,7 +230,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
 
     @th.no_grad()
     def _estimate(self, critic: Callable[[Any], Tensor], rewards: Any, discount: float) -> Estimates:
-        """Advantages and targets of rewards, or costs, by a critic."""
+        """Advantages and targets of rewards or costs, from a critic."""
         rollout = cast(Rollout, self.rollout_buffer)
         values = critic(rollout.flat_observations()).cpu().numpy().reshape(rewards.shape)
         last = critic(rollout.last_observations(self._last_obs)).cpu().numpy().reshape(-1)
@@ -240,7 +240,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
         flat = th.as_tensor(estimates.reshape(-1), device=self.device)
         return Estimates(flat, flat + th.as_tensor(values.reshape(-1), device=self.device))
 
-    # Inside Stable-Baselines3
+    # Overrides of Stable-Baselines3
 
     def _setup_model(self) -> None:
         super()._setup_model()
@@ -265,10 +265,10 @@ def centred(advantages: Tensor) -> Tensor:
 
 
 def check_cost_limit(cost_limit: float) -> None:
-    """Raise where this cannot be a limit on the cost of an episode."""
+    """Raise `ValueError` if this cannot be a limit on the cost of an episode."""
     if not (np.isfinite(cost_limit) and cost_limit >= 0):
         raise ValueError(
-            f"cost_limit={cost_limit} must be finite and at least 0: the mean cost that episodes may have."
+            f"cost_limit={cost_limit} must be finite and at least 0: it is the largest mean cost of an episode."
         )
 
 

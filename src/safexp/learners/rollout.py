@@ -1,4 +1,4 @@
-"""The steps of one epoch with rewards and costs, and the advantages estimated from them."""
+"""Rollout buffer with rewards and costs, and generalised advantage estimation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def advantages(
 
 
 class TimeOut(NamedTuple):
-    """An episode that was cut off at this step in this environment, and the observation it would have gone on from."""
+    """An episode truncated at this step in this environment, and its last observation."""
 
     step: int
     environment: int
@@ -39,10 +39,10 @@ class TimeOut(NamedTuple):
 
 
 class Rollout:
-    """`n_steps` steps of n environments, with what episodes cost; takes the place of SB3's rollout buffer.
+    """Buffer of `n_steps` steps of n environments with their costs, in place of SB3's rollout buffer.
 
-    Everything is stored as (n_steps, n, …); only actions are decided during the rollout, values are computed for the
-    whole of it afterwards. Sums over episodes go on from one rollout to the next.
+    Everything is stored as (n_steps, n, …); only actions are computed during the rollout, values for the whole rollout
+    afterwards. Sums over episodes continue from one rollout to the next.
     """
 
     transient = ("observations", "actions", "rewards", "costs", "ends")  # between two rollouts
@@ -68,12 +68,12 @@ class Rollout:
         self._cost_so_far, self._length_so_far = np.zeros(n_envs), np.zeros(n_envs, dtype=np.int64)
 
     def reset(self) -> None:
-        """Begin the next rollout."""
+        """Start the next rollout."""
         self.time_outs.clear()
         self.finished.clear()
 
     def observe(self, step: int, observations: Observations) -> Any:
-        """Keep the observations that a step starts from; returns them as tensors."""
+        """Store the observations before a step; returns them as tensors."""
         if isinstance(observations, dict):
             for key, part in observations.items():
                 self.observations[key][step] = part
@@ -91,7 +91,7 @@ class Rollout:
         dones: NDArray[np.bool_],
         infos: list[dict[str, Any]],
     ) -> None:
-        """Keep what a step brought; `starts` tells where it was the first of its episode."""
+        """Store the results of a step; `starts` marks the first steps of episodes."""
         self.actions[step], self.rewards[step], self.costs[step], self.ends[step] = actions, rewards, costs, dones
         fresh = np.asarray(starts, dtype=bool)
         self._cost_so_far[fresh], self._length_so_far[fresh] = 0.0, 0
@@ -103,7 +103,7 @@ class Rollout:
                 self.time_outs.append(TimeOut(step, i, infos[i]["terminal_observation"]))
 
     def episode_cost(self) -> tuple[float, float]:
-        """The mean cost and length of the episodes that ended in this rollout; if none did, of the running ones."""
+        """Mean cost and length of the episodes that ended in this rollout, or of the running ones if none did."""
         running = list(zip(self._cost_so_far, self._length_so_far, strict=True))
         cost, length = np.mean(self.finished or running, axis=0).tolist()
         return cost, length
@@ -129,7 +129,7 @@ class Rollout:
     def following(self, values: Floats, last_values: Floats) -> Floats:
         """The value of the state that each step led to, from those of all states and of `last_observations`.
 
-        A time-out is followed by the value of the observation it was cut off at, any other end by nothing.
+        A truncated step is followed by the value of its last observation, any other end by 0.
         """
         n = values.shape[1]
         following = np.concatenate([values[1:], last_values[None, :n]]) * (1 - self.ends)
@@ -142,7 +142,7 @@ class Rollout:
 
 
 def _storage(space: spaces.Space[Any], shape: tuple[int, int]) -> Any:
-    """Room for elements of a space; real numbers are kept in single precision, which is all that networks use."""
+    """Allocate storage for elements of a space; floats in single precision, as networks use."""
     if isinstance(space, spaces.Dict):
         return {key: _storage(part, shape) for key, part in space.spaces.items()}
     kind = np.float32 if np.issubdtype(space.dtype, np.floating) else space.dtype

@@ -1,4 +1,4 @@
-"""What a batch of experience says about the policies near the one that collected it."""
+"""Surrogate objective: estimates, from one batch, for policies near the one that collected it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from safexp.learners.jacobian import Jacobian, differentiate
 from safexp.learners.trust_region import conjugate_gradient, fisher_product, flatten, split
 
 LEAST_GAIN = 0.03
-"""A conjugate-gradient step that adds less than this share of what its predecessors gained is the last."""
+"""Conjugate gradients stop after a step that adds less than this share of the gain so far."""
 
 
 class PolicyNetwork(nn.Module):
-    """A policy of Stable-Baselines3 as a function from observations to its distributions' parameters (n, k)."""
+    """A Stable-Baselines3 policy as a function from observations to distribution parameters (n, k)."""
 
     def __init__(self, policy: ActorCriticPolicy, family: Family) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class PolicyNetwork(nn.Module):
             id(getattr(policy, "log_std", None))
         }
         self.trained = {name: parameter for name, parameter in self.named_parameters() if id(parameter) in own}
-        """What decides on actions, by name; the critics must leave it alone."""
+        """Parameters that determine the actions, by name; fitting critics must not change them."""
 
     def forward(self, observations: Any) -> Tensor:
         policy = self.policy
@@ -39,14 +39,14 @@ class PolicyNetwork(nn.Module):
 
 
 class PolicyChange(NamedTuple):
-    """Another policy on the same batch: its probability ratios (n,) to the old one, and the mean KL divergence."""
+    """A new policy compared with the old one on the same batch: probability ratios (n,) and mean KL divergence."""
 
     ratios: Tensor
     kl: float
 
 
 class Surrogate:
-    """A batch of n steps, for policies given by flat parameters (p,).
+    """Surrogate objective on a batch of n steps, for policies with flat parameters (p,).
 
     The importance-weighted mean of an advantage A (n,) is the surrogate objective mean(π/π_old · A); `gradient` is its
     gradient at the old policy, `fisher` the damped Fisher product there, from every `sub_sampling`-th step.
@@ -74,19 +74,19 @@ class Surrogate:
         return self._here.pull(*th.autograd.grad((log_prob * advantages).mean(), outputs))
 
     def natural(self, gradient: Tensor, steps: int) -> Tensor:
-        """F⁻¹g for a gradient g (p,), by at most so many conjugate-gradient steps."""
+        """F⁻¹g for a gradient g (p,), by at most `steps` conjugate-gradient steps."""
         return conjugate_gradient(self.fisher, gradient, steps, self._precondition, LEAST_GAIN)
 
     @th.no_grad()
     def evaluate(self, point: Tensor) -> PolicyChange:
-        """The policy with these parameters."""
+        """Compare the policy with these parameters to the old one."""
         outputs = self._model(point, self._observations)
         ratios = th.exp(self.actor.family.log_prob(outputs, self._actions) - self._old_log_prob)
         return PolicyChange(ratios, float(self.actor.family.kl(self._here.outputs, outputs).mean()))
 
     @th.no_grad()
     def move(self, point: Tensor) -> None:
-        """Give the policy these parameters."""
+        """Set the parameters of the policy."""
         for parameter, value in zip(self._parameters, split(point, self._parameters), strict=True):
             parameter.copy_(value)
 
@@ -99,7 +99,7 @@ class Surrogate:
 
 
 def strided(observations: Any, stride: int) -> Any:
-    """Every `stride`-th of a batch of observations."""
+    """Every `stride`-th observation of a batch."""
     if isinstance(observations, dict):
         return {key: part[::stride] for key, part in observations.items()}
     return observations[::stride]

@@ -1,4 +1,4 @@
-"""TRPO: the step that gains most within a trust region; it knows nothing of costs."""
+"""TRPO: the best step within a trust region; it ignores costs."""
 
 from __future__ import annotations
 

@@ -19,22 +19,22 @@ import torch as th
 from torch import Tensor
 
 Product = Callable[[Tensor], Tensor]
-"""A matrix as what it does to a vector, or to every row of a batch."""
+"""A matrix as a function: its product with a vector, or with every row of a batch."""
 
 TINY = 1e-8
-"""Below this, squared lengths and their like are zero in float32 arithmetic."""
+"""Squared lengths below this are zero in float32 arithmetic."""
 
 TINY_RESIDUAL = 1e-10
-"""A squared residual that is solved."""
+"""Squared residual at which conjugate gradients have converged."""
 
 
 def flatten(parts: Sequence[Tensor]) -> Tensor:
-    """Tensors as one vector (p,)."""
+    """Join tensors into one vector (p,)."""
     return th.cat([part.reshape(-1) for part in parts])
 
 
 def split(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-    """The tensors that `flatten` joined, as views of the vector."""
+    """Split a vector from `flatten` into tensors, as views."""
     pieces = th.split(vector, [part.numel() for part in like])
     return [piece.view_as(part) for piece, part in zip(pieces, like, strict=True)]
 
@@ -42,7 +42,7 @@ def split(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
 def fisher_product(push: Product, pull: Product, metric: Product, damping: float) -> Product:
     """The Fisher matrix JᵀMJ / n + damping, for the Jacobian J of a policy's outputs (n, k) in its parameters (p,).
 
-    `push` is v ↦ Jv, `pull` is u ↦ Jᵀu, and `metric` multiplies a tangent (n, k) with M, the Fisher matrix of each
+    `push` is v ↦ Jv, `pull` is u ↦ Jᵀu, and `metric` multiplies a tangent (n, k) by M, the Fisher matrix of each
     row's distribution in its own parameters.
     """
 
@@ -56,10 +56,10 @@ def fisher_product(push: Product, pull: Product, metric: Product, damping: float
 def conjugate_gradient(
     product: Product, target: Tensor, steps: int, precondition: Product | None = None, least_gain: float = 0.0
 ) -> Tensor:
-    """An x with A x ≈ target (p,), for a positive definite A, by at most so many products with A.
+    """Solve A x ≈ target (p,) for a positive definite A, by at most `steps` products with A.
 
     `precondition` is a product with an approximation of A⁻¹. Each step adds to targetᵀx, which approaches its value at
-    the solution from below; the first one that adds no more than the share `least_gain` of it is the last.
+    the solution from below; the iteration ends with the first step that adds no more than the share `least_gain` of it.
     """
     solution, total = th.zeros_like(target), 0.0
     residual = target.clone()
@@ -89,7 +89,7 @@ def natural_step(gradient: Tensor, direction: Tensor, radius: float) -> Tensor:
 
 
 class LineSearch(NamedTuple):
-    """What a line search found: a point, and the fraction of the step that leads there; 0 where none was accepted."""
+    """Result of a line search: a point, and the fraction of the step that leads there, 0 if none was accepted."""
 
     point: Tensor
     fraction: float
@@ -109,7 +109,7 @@ def line_search(
 
 
 class StepCase(Enum):
-    """What the linear constraint means within the trust region."""
+    """Cases of CPO's step, by how the linear constraint meets the trust region."""
 
     NO_GRADIENT = "the cost does not change to first order"
     INACTIVE = "the unconstrained step keeps the constraint"
@@ -143,8 +143,8 @@ def constrained_step(
       the plane nearest to 0 in F's norm, −(c/s) F⁻¹b, along what b leaves of g for the radius that remains,
       √(B/A) F⁻¹(g − (r/s) b); so λ = √(A/B), ν = (r + λc) / s;
     - if B < 0 and c > 0, no step within the region suffices: the longest one that lowers the cost, −√(2δ/s) F⁻¹b;
-    - where b = 0, no step changes the cost to first order, with slack (c ≤ 0) or without: the unconstrained step. To
-      stand still instead would keep a policy that costs too much for ever.
+    - where b = 0, no step changes the cost to first order, with slack (c ≤ 0) or without: the unconstrained step. No
+      step at all would keep a policy that costs too much forever.
 
     c is the excess *per episode*, so b must be the gradient of the cost per episode.
     """
@@ -161,7 +161,7 @@ def constrained_step(
         return ConstrainedStep(-math.sqrt(2 * radius / s) * cost_direction, 0.0, math.inf, StepCase.RECOVERY)
     nearest = -(cost_excess / s) * cost_direction
     along = q - r**2 / s
-    if along <= TINY * max(q, TINY) or remaining == 0:  # nothing of g is left in the plane, or no radius to follow it
+    if along <= TINY * max(q, TINY) or remaining == 0:  # no part of g in the plane, or no radius left
         return ConstrainedStep(nearest, 0.0, r / s, StepCase.ACTIVE)
     multiplier = math.sqrt(along / remaining)
     step = nearest + (direction - (r / s) * cost_direction) / multiplier

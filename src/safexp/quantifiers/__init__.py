@@ -1,4 +1,4 @@
-"""δ-uncertainty quantifiers: predictions of the cost with a width that holds with probability 1 − δ."""
+"""δ-uncertainty quantifiers: predictions of the cost whose interval holds with probability 1 − δ."""
 
 from safexp.quantifiers.base import Quantifier, Transitions
 from safexp.quantifiers.calibrated import Calibrated

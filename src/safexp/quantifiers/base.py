@@ -1,4 +1,4 @@
-"""What every uncertainty quantifier offers (the paper's Assumption 3.3)."""
+"""Base class of uncertainty quantifiers (the paper's Assumption 3.3)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from safexp.core.arrays import Array
 from safexp.core.files import plain
 
 STRETCH = 100
-"""Successive transitions that count as one stretch where episodes are not told apart."""
+"""Number of successive transitions that form a stretch if episodes are not known."""
 
 CHUNK = 1000
-"""Questions at a time, for which a deep GP needs 50 MB."""
+"""Number of predictions at a time; a deep GP needs 50 MB for them."""
 
 
 class Transitions(NamedTuple):
-    """Logged steps, as a quantifier learns from them.
+    """Logged steps for a quantifier to learn from.
 
     `states` (n, ds) are observations flattened to vectors, `actions` (n, da) the *executed* actions (discrete
     ones one-hot), `costs` (n,) or (n, K) lie in [0, 1], `margins` (n,) are signed distances to the limit after the
-    step where the task tells them, and `episodes` (n,) number the episodes that the steps belong to, where known.
-    `signals` (n, S) are what `Within` limits, after the step; states are then followed by the same signals before it.
+    step, if the task provides them, and `episodes` (n,) are the numbers of the steps' episodes, if known. `signals`
+    (n, S) are those that `Within` limits, after the step; states then end with the same signals before the step.
     `next_states` (n, ds) are the states after the step, for quantifiers that look ahead.
     """
 
@@ -40,7 +40,7 @@ class Transitions(NamedTuple):
 
 
 def rows_of(data: Transitions, rows: Any) -> Transitions:
-    """Some of the transitions."""
+    """Select some of the transitions."""
     return Transitions(*(None if part is None else part[rows] for part in data))  # type: ignore[arg-type]
 
 
@@ -63,16 +63,16 @@ class Quantifier(ABC):
 
     Attributes:
         delta: the probability, over the whole run and not per step, that the interval ever misses.
-        num_costs: how many costs K it bounds at once.
-        num_signals: how many measured signals S a state ends with; see `ChangeModel`.
-        bounds_realised_cost: `mean + width` bounds the cost that is then *observed*, not just its expectation; only
-            then may a shield round the bound down to a level that can occur.
-        is_regression: it can model any number (`as_regression`), as `ChangeModel` wants it.
-        looks_ahead: it bounds what an action and then a backup lead to, and learns from next states.
+        num_costs: number K of costs it bounds.
+        num_signals: number S of measured signals at the end of a state; see `ChangeModel`.
+        bounds_realised_cost: `mean + width` bounds the cost that is *observed*, not only its expectation; only then may
+            a shield round the bound down to a level that can occur.
+        is_regression: it can model any number (`as_regression`), as `ChangeModel` requires.
+        looks_ahead: it bounds the costs of an action followed by a backup, and learns from next states.
 
-    A quantifier of one's own defines `predict` and `update`, sets `delta`, and keeps the arguments of its constructor
-    as attributes of the same names; `fit`, `settings` and `with_delta` follow from that. One that learns also defines
-    `state` and `restore`: what they leave out is not saved, and not in the copies that `with_delta` makes.
+    A subclass defines `predict` and `update`, sets `delta`, and stores the arguments of its constructor as attributes
+    of the same names; `fit`, `settings` and `with_delta` follow from that. One that learns also defines `state` and
+    `restore`: anything they omit is neither saved nor copied by `with_delta`.
 
     Example:
         The mean of all costs so far, trusted to be within `width` of every cost.
@@ -101,14 +101,14 @@ class Quantifier(ABC):
 
     @abstractmethod
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        """Mean and width (n, m), of K > 1 costs (n, m, K), of the costs of `actions` (n, m, da) in `states` (n, ds)."""
+        """Mean and width (n, m), or (n, m, K) for K > 1, of the costs of `actions` (n, m, da) in `states` (n, ds)."""
 
     def interval(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        """Mean and width of what is modelled, (n, m) or (n, m, S): by default the costs."""
+        """Mean and width of the modelled quantity, (n, m) or (n, m, S): by default the costs."""
         return self.predict(states, actions)
 
     def scaled_interval(self, states: Array, actions: Array, scale: float) -> tuple[Array, Array]:
-        """The same with so many times the width."""
+        """`interval` with `scale` times the width."""
         mean, width = self.interval(states, actions)
         return np.asarray(mean), scale * np.asarray(width)
 
@@ -123,62 +123,62 @@ class Quantifier(ABC):
         return np.concatenate(found)
 
     def as_costs(self, mean: Array, width: Array) -> tuple[Array, Array]:
-        """What an `interval` says of the costs."""
+        """Convert an `interval` to mean and width of the costs."""
         return mean, width
 
     def observed(self, data: Transitions) -> Array:
-        """What the `interval` of these transitions was about, (n,) or (n, S)."""
+        """Observed values of the modelled quantity, (n,) or (n, S)."""
         return data.costs
 
     def error(self, observed: Array, mean: Array) -> Array:
-        """By how much the mean was wrong on the side that matters: costs must not be larger."""
+        """Error of the mean in the unsafe direction: for costs, that the observed one is larger."""
         return observed - mean
 
     def nearness(self, data: Transitions) -> Array:
-        """How near each transition came to its limit (n,); larger is nearer. By default its largest cost."""
+        """Nearness of each transition to its limit (n,); larger is nearer. By default its largest cost."""
         return np.asarray(data.costs.max(axis=tuple(range(1, data.costs.ndim))))
 
     @property
     def knows(self) -> bool:
-        """Whether it has anything to say yet."""
+        """Whether it has learned anything yet."""
         return all(part.knows for part in inner_of(self))
 
     @property
     def promises_coverage(self) -> bool:
-        """Whether its widths hold by measurement or under assumptions of the user's, not just by a fit."""
+        """Whether its widths hold by measurement or under the user's assumptions, rather than by a fit alone."""
         return all(part.promises_coverage for part in inner_of(self))
 
     def as_regression(self, delta: float) -> Quantifier:
-        """A copy that has learned nothing and models any numbers around 0, where `is_regression`."""
-        raise TypeError(f"{type(self).__name__} models costs and nothing else.")
+        """An untrained copy that models any numbers around 0, if `is_regression`."""
+        raise TypeError(f"{type(self).__name__} models only costs.")
 
     @abstractmethod
     def update(self, data: Transitions) -> None:
         """Learn from further transitions."""
 
     def fit(self, data: Transitions) -> None:
-        """Forget everything and learn from these transitions alone; keeps what it knew where that raises."""
+        """Learn from these transitions alone, from scratch; if that raises, the previous state is kept."""
         anew = type(self)(**arguments_of(self))
         anew.update(data)
         self.__dict__ = vars(anew)
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments as JSON values; raises `TypeError` where one cannot be written down.
+        """The constructor's arguments as JSON values; raises `TypeError` if one cannot be represented.
 
-        Quantifiers among them are left out: files describe each of `inner_of` on its own.
+        Quantifiers among them are omitted: files describe each of `inner_of` separately.
         """
         given = {name: value for name, value in arguments_of(self).items() if not isinstance(value, Quantifier)}
         return {name: _as_json(self, name, value) for name, value in given.items()}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything learned, as named arrays; nothing unless a subclass says otherwise."""
+        """Everything learned, as named arrays; empty by default."""
         return {}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:  # noqa: B027 (nothing was learned)
-        """Take back what `state` returned."""
+        """Restore what `state` returned."""
 
     def with_delta(self, delta: float) -> Self:
-        """A copy that may miss with probability `delta`, by itself or through the quantifiers it was given.
+        """A copy that may miss with probability `delta`, itself or through its inner quantifiers.
 
         `AllOf` gives each of its K costs δ/K.
         """
@@ -189,20 +189,20 @@ class Quantifier(ABC):
 
 
 def arguments_of(quantifier: Quantifier) -> dict[str, Any]:
-    """The constructor's arguments, which the quantifier keeps as attributes of the same names."""
+    """The constructor's arguments, which the quantifier stores as attributes of the same names."""
     taken = inspect.signature(type(quantifier)).parameters.values()
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     if missing := [one.name for one in taken if one.kind in variadic or not hasattr(quantifier, one.name)]:
         owner = type(quantifier).__name__
         raise TypeError(
-            f"{owner} does not keep its argument {missing[0]}: set self.{missing[0]} in {owner}.__init__, or define "
+            f"{owner} does not store its argument {missing[0]}: set self.{missing[0]} in {owner}.__init__, or define "
             f"{owner}.fit, .settings and .with_delta."
         )
     return {one.name: getattr(quantifier, one.name) for one in taken}
 
 
 def inner_of(quantifier: Quantifier) -> tuple[Quantifier, ...]:
-    """The quantifiers inside this one: several, kept as `parts`, or one, kept as `quantifier`."""
+    """The quantifiers inside this one: its `parts`, or its `quantifier`."""
     parts = getattr(quantifier, "parts", (getattr(quantifier, "quantifier", None),))
     return tuple(part for part in parts if isinstance(part, Quantifier))
 
@@ -213,14 +213,14 @@ def _as_json(owner: Quantifier, name: str, value: Any) -> Any:
         json.dumps(value)
     except TypeError as error:
         raise TypeError(
-            f"{type(owner).__name__}({name}=...) holds a {type(value).__name__}, which a file cannot; give the "
+            f"{type(owner).__name__}({name}=...) is a {type(value).__name__}, which a file cannot store; pass the "
             "quantifier again when loading."
         ) from error
     return value
 
 
 def _with_delta(name: str, value: Any, delta: float) -> Any:
-    """An argument of a quantifier as its copy with another δ gets it."""
+    """The value of an argument in a copy with another δ."""
     if isinstance(value, Quantifier):
         return value.with_delta(delta)
     return delta if name == "delta" else value

@@ -1,4 +1,4 @@
-"""A quantifier whose widths were measured: on bolder stretches than it has seen, and on those of the run."""
+"""Calibration of a quantifier's widths, on stretches bolder than its data and on those of the run."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from safexp.core.arrays import Array
 from safexp.quantifiers.base import Quantifier, Transitions, rows_of, stretches_of
 
 INNER = "inner."
-"""What the names of the inner quantifier's arrays begin with in `Calibrated.state`."""
+"""Prefix of the inner quantifier's array names in `Calibrated.state`."""
 
 HELD_OUT = 0.2
-"""The share of stretches that every rung holds out."""
+"""Share of stretches that every rung holds out."""
 
 LEAST_CONFIDENCE = 0.5
-"""With less than this nothing is certified."""
+"""Confidence below which nothing is certified."""
 
 log = logging.getLogger("safexp")
 
 
 class Calibrated(Quantifier):
-    """Multiplies the widths of another quantifier until they miss at most a share δ of all stretches.
+    """Scales the widths of another quantifier so that they miss at most a share δ of all stretches.
 
-    A *stretch* is an episode, or what an update brought of it. Its score is the largest error of any of its steps, in
-    widths, on the side that matters; it is *missed* at scale s if its score is above s. No step has to be costly: a log
-    of a cautious controller calibrates as well as any.
+    A *stretch* is an episode, or the part of one in an update. Its score is the largest error of any of its steps in
+    the unsafe direction, in widths; it is *missed* at scale s if its score is above s. No step has to be costly: the
+    log of a cautious controller calibrates as well as any.
 
     `fit` scores every stretch by a model that has not seen it. The boldest fifth, which came nearest to its limit, is
-    scored by a model of the others; the boldest fifth of those by a model of what is left; and so on, `rungs` times.
-    Exploration goes where the log was boldest and then further, so each rung asks what a run will ask: is the model
-    right one step bolder than its data? Of the timid rest, every second one is scored by a model of all others.
+    scored by a model of the others; the boldest fifth of those by a model of the remaining ones; and so on, `rungs`
+    times. Exploration goes where the log was boldest and then further, so each rung tests what a run will need: is the
+    model right one step bolder than its data? Of the timid rest, every second one is scored by a model of all others.
 
     The scale is the smallest score that, with this `confidence`, a further stretch exceeds with probability at most δ
-    (`least_scale`): of all scores, for stretches like those of the log; and of the boldest alone, as many as that takes
-    (59 by default, whose largest it is), for stretches that are as much bolder. With fewer in all it is the largest
-    score, and `reached` says how sure that is; below 50% nothing is certified.
+    (`least_scale`): of all scores, for stretches like those of the log; and of only the boldest, as many as that
+    requires (59 by default, of which it is the largest), for stretches that are bolder by as much. With fewer stretches
+    in total it is the largest score, and `reached` is its confidence; below 50% nothing is certified.
 
-    A policy that learns makes other stretches. So every update first scores the new ones, before anything is learned
-    from them: they join the latest `capacity` scores, as the boldest, and besides each miss multiplies the scale by
+    A policy that learns produces different stretches. So every update first scores the new ones, before it learns from
+    them: they join the latest `capacity` scores, as the boldest, and in addition each miss multiplies the scale by
     e^{rate·(1−δ)} and each hit divides it by e^{rate·δ}, never to below the scale of the scores.
 
     Args:
-        quantifier: predicts the costs, one of them or those of `Within` (`PerCost` takes several that are calibrated).
-        delta: the share of stretches that may be missed.
-        confidence: of the statement about the scored stretches.
-        rungs: how many times the boldest fifth of what is left is held out.
-        rate: how strongly a miss during a run counts; 0 does not watch.
-        least: the smallest scale; 1 never makes a width narrower than the quantifier did.
-        capacity: how many scores are kept: the latest, and of a log the boldest.
+        quantifier: predicts one cost or those of `Within` (`PerCost` takes several calibrated ones).
+        delta: share of stretches that may be missed.
+        confidence: confidence in the bound from the scored stretches.
+        rungs: how many times the boldest fifth of the remaining stretches is held out.
+        rate: weight of a miss during a run; 0 ignores the run.
+        least: smallest scale; 1 never narrows the quantifier's widths.
+        capacity: number of scores kept: the latest, and the boldest of a log.
     """
 
     bounds_realised_cost = True
@@ -76,11 +76,11 @@ class Calibrated(Quantifier):
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"Calibrated({name}={value}) must be finite and at least 0.")
         if rungs < 1:
-            raise ValueError(f"Calibrated(rungs={rungs}) must be at least 1: stretches that a model has not seen.")
+            raise ValueError(f"Calibrated(rungs={rungs}) must be at least 1, to hold out any stretches.")
         needed = stretches_needed(delta, confidence)
         if capacity < needed:
             raise ValueError(
-                f"Calibrated(capacity={capacity}) is too small: delta={delta:g} with confidence {confidence:g} takes "
+                f"Calibrated(capacity={capacity}) is too small: delta={delta:g} with confidence {confidence:g} needs "
                 f"{needed} stretches."
             )
         self.quantifier = quantifier
@@ -102,7 +102,7 @@ class Calibrated(Quantifier):
 
     @property
     def reached(self) -> float:
-        """The confidence with which the scale misses at most a share δ of stretches like those that were scored."""
+        """Confidence that the scale misses at most a share δ of stretches like the scored ones."""
         return self.confidence if len(self.scores) >= self._needed else 1.0 - (1.0 - self.delta) ** len(self.scores)
 
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
@@ -193,7 +193,7 @@ class Calibrated(Quantifier):
     def _tell(self) -> None:
         count, beyond = len(self.scores), int(np.isinf(self.scores).sum())
         if math.isinf(self.scale) and beyond and self.reached >= LEAST_CONFIDENCE:
-            log.warning("Calibrated certifies nothing: no width would have covered %d of %d stretches", beyond, count)
+            log.warning("Calibrated certifies nothing: no finite scale covers %d of %d stretches", beyond, count)
         elif count < self._needed:
             log.warning(
                 "Calibrated has %d stretches, and %d are needed for delta=%g with confidence %g: its scale holds with "
@@ -203,31 +203,31 @@ class Calibrated(Quantifier):
                 self.delta,
                 self.confidence,
                 100 * self.reached,
-                ", so that nothing is certified" if math.isinf(self.scale) else "",
+                ", so nothing is certified" if math.isinf(self.scale) else "",
             )
 
     def _check(self, data: Transitions) -> None:
         if data.costs.ndim != 1 and data.signals is None:
             raise ValueError(
-                f"Calibrated was given costs of shape {data.costs.shape}, expected (n,): calibrate each of several "
-                "costs by itself, PerCost(Calibrated(...), Calibrated(...))."
+                f"Calibrated received costs of shape {data.costs.shape}, expected (n,): calibrate each of several "
+                "costs separately, PerCost(Calibrated(...), Calibrated(...))."
             )
 
 
 def stretches_needed(delta: float, confidence: float) -> int:
-    """How many stretches without a miss it takes to say, with this confidence, that at most a share δ is missed."""
+    """Number of stretches without a miss that show, with this confidence, that at most a share δ is missed."""
     return math.ceil(math.log(1 - confidence) / math.log(1 - delta))
 
 
 def least_scale(scores: Array, delta: float, confidence: float) -> float:
     """The smallest score (n,) that a further one exceeds with probability at most δ, with this confidence.
 
-    The score with j larger ones is such a bound if P[Binomial(n, δ) ≤ j] ≤ 1 − confidence (Wilks 1941: it needs scores
-    that are independent and alike, and nothing else). Infinite where not even the largest is.
+    The score with j larger ones is such a bound if P[Binomial(n, δ) ≤ j] ≤ 1 − confidence (Wilks 1941; it only assumes
+    independent, identically distributed scores). Infinite if not even the largest score is.
     """
     if len(scores) == 0:
         return math.inf
-    from scipy.stats import binom  # here, because it takes longer to import than all the rest
+    from scipy.stats import binom  # slow to import
 
     risks = binom.cdf(np.arange(len(scores)), len(scores), delta)
     larger = int(np.searchsorted(risks, 1 - confidence, side="right")) - 1
@@ -235,7 +235,7 @@ def least_scale(scores: Array, delta: float, confidence: float) -> float:
 
 
 def stretch_maxima(scores: Array, stretches: NDArray[np.int64]) -> Array:
-    """The largest score of each stretch that occurs, in their order."""
+    """The largest score of each stretch, in the order of the stretches."""
     numbers, index = np.unique(stretches, return_inverse=True)
     largest = np.full(len(numbers), -np.inf)
     np.maximum.at(largest, index, scores)
@@ -243,7 +243,7 @@ def stretch_maxima(scores: Array, stretches: NDArray[np.int64]) -> Array:
 
 
 def by_boldness(quantifier: Quantifier, data: Transitions, stretches: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The stretches, the boldest last: which came nearest to their limit; of equals, that with more unusual inputs."""
+    """The stretches sorted by how near they came to their limit, ties by how unusual their inputs are; boldest last."""
     inputs = np.concatenate([data.states, data.actions], axis=1)
     unusual = (np.abs(inputs - inputs.mean(axis=0)) / np.maximum(inputs.std(axis=0), np.finfo(np.float64).tiny)).max(
         axis=1
@@ -252,10 +252,10 @@ def by_boldness(quantifier: Quantifier, data: Transitions, stretches: NDArray[np
 
 
 def ladder(order: NDArray[np.int64], rungs: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """What is learned and what is held out, of stretches in the order of boldness; the boldest are held out last.
+    """Pairs of (learned, held out) stretches, from stretches in the order of boldness; the boldest are held out last.
 
-    Every rung holds out the boldest fifth of what is left from what is then left. Of what is left in the end every
-    second stretch is held out from all others.
+    Every rung holds out the boldest fifth of the remaining stretches. In the end every second one of those that remain
+    is held out from all others.
     """
     found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     left = len(order)
@@ -270,9 +270,9 @@ def ladder(order: NDArray[np.int64], rungs: int) -> list[tuple[NDArray[np.int64]
 
 
 def transition_scores(model: Quantifier, data: Transitions) -> Array:
-    """The largest error of each transition (n,) in widths; infinite where the model does not answer."""
+    """The largest error of each transition (n,) in widths; infinite where the model has no prediction."""
     try:
         return model.score(data)
-    except Exception as error:  # whatever went wrong, it predicted nothing
+    except Exception as error:  # any error means that nothing was predicted
         log.warning("%s could not be calibrated: %s", type(model).__name__, error)
         return np.full(len(data.costs), np.inf)

@@ -1,4 +1,4 @@
-"""Models of how far measured signals move in a step, and the costs that follow: signals → limits → costs."""
+"""Models of the change of measured signals in a step, and the costs that follow: signals → limits → costs."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from safexp.quantifiers.targets import normal_multiplier
 from safexp.quantifiers.trend import Trend
 
 LEAST_RESIDUAL = 1e-6
-"""The scale of what a trend leaves unexplained is at least this share of the changes' own."""
+"""Smallest scale of the residual of the trend, as a share of the scale of the changes."""
 
 LEAST_WIDTH = 0.01
-"""Every width has at least this share of the size of the changes: no fit is believed to be better than that."""
+"""Part of every width, as a share of the size of the changes: no fit is trusted to be better than that."""
 
 
 class ChangeModel(Quantifier):
     """Bounds the costs of `Within` by modelling the *change* of each signal over a step, signed and never folded.
 
-    The signal is measured now; what a model adds is how far it moves. That is smaller, smoother and depends on fewer
-    inputs than its level, so that it carries over to states that the data has not seen. For each of S signals,
+    The present signal is measured; the model only adds how far it moves. The change is smaller and smoother than the
+    level and depends on fewer inputs, so it generalises to states that the data has not seen. For each of S signals,
 
         signal after the step = signal now + trend(s, a) + residual(s, a) ± width,
 
-    with a linear `Trend` and a regression of what it leaves. The width adds up that of both and 1% of the root mean
-    square change: what a model explains to the last digit within its data it does not know as well beyond. The trend
-    and the units are set by the first data, the regression learns on. A state is the encoded observation, followed by
-    the S signals as they are now.
+    with a linear `Trend` and a regression of the residual. The width is the sum of both widths and 1% of the root mean
+    square change: a model that explains its data to the last digit is not as exact beyond it. The first data sets the
+    trend and the units; the regression continues to learn. A state is the encoded observation, followed by the present
+    values of the S signals.
 
     Args:
         quantifier: the regression of the residual, copied for each signal; or `Known`, a function of states and
             actions that returns the signals after the step.
-        inputs: which entries of the state to learn from: those of the encoded observation, counted from 0, and after
-            them the signals. By default all of the observation, and signals that are not among its entries.
+        inputs: entries of the state to learn from: those of the encoded observation, counted from 0, followed by the
+            signals. By default the whole observation, and the signals that are not among its entries.
         sides: the limits whose costs are bounded; a shield sets them from its constraint.
     """
 
@@ -59,7 +59,7 @@ class ChangeModel(Quantifier):
         self._scale: Array = np.ones(self.num_signals)
 
     def bound_to(self, sides: Sides, inputs: Sequence[int]) -> ChangeModel:
-        """The same model for these limits, with these inputs where the user named none; it has learned nothing."""
+        """An untrained copy for these limits, with these inputs unless the user chose some."""
         return ChangeModel(self.quantifier, inputs=inputs if self.inputs is None else self.inputs, sides=sides)
 
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
@@ -85,7 +85,8 @@ class ChangeModel(Quantifier):
     def observed(self, data: Transitions) -> Array:
         if data.signals is None:
             raise ValueError(
-                "ChangeModel was given transitions without signals: log what `Within` limits, or give it to the info."
+                "ChangeModel received transitions without signals: log the signals that `Within` limits, or add them "
+                "to the info."
             )
         return data.signals
 
@@ -113,7 +114,7 @@ class ChangeModel(Quantifier):
             share = self.quantifier.delta / self.num_signals
             self._regressions = [self.quantifier.as_regression(share) for _ in range(self.num_signals)]
         left = self._left(inputs, data.actions, change) / self._scale
-        distance = 0.5 - self._nearness(now)  # before the step: chosen by what came of it, changes would be biased
+        distance = 0.5 - self._nearness(now)  # before the step: a choice by the outcome would bias the changes
         for regression, values in zip(self._regressions, left.T, strict=True):
             regression.update(data._replace(states=inputs, costs=values, margins=distance, signals=None))
 
@@ -158,13 +159,13 @@ class ChangeModel(Quantifier):
         return np.asarray(self.sides.costs(signals[..., self.sides.which]).max(axis=-1))
 
     def _left(self, inputs: Array, actions: Array, change: Array) -> Array:
-        """What the trend leaves of the changes (n, S)."""
-        assert self._trend is not None, "fitted before it is asked"
+        """Residuals (n, S) of the changes after the trend."""
+        assert self._trend is not None, "fitted before it predicts"
         return change - self._trend.predict(inputs, actions[:, None])[0][:, 0]
 
     def _split(self, states: Array) -> tuple[Array, Array]:
-        """The inputs (n, d) of the regression, and the signals now (n, S)."""
+        """The inputs (n, d) of the regression, and the present signals (n, S)."""
         if self.sides is None:
-            raise ValueError("ChangeModel has no limits yet: give it to a Shield or MASE together with Within(...).")
+            raise ValueError("ChangeModel has no limits yet: pass it to a Shield or MASE together with Within(...).")
         now = states[:, states.shape[1] - self.num_signals :]
         return (states[:, : -self.num_signals] if self.inputs is None else states[:, list(self.inputs)]), now

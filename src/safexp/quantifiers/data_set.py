@@ -1,4 +1,4 @@
-"""What a quantifier remembers of a run: a bounded number of transitions, those that matter."""
+"""Bounded data set of a quantifier: the most informative transitions of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from safexp.core.arrays import Array
 from safexp.quantifiers.base import Transitions
 
 SHARES = 4
-"""An even sample, costly steps, steps near the limit, and new ones: a quarter of the places each."""
+"""Number of classes, each with an equal share of the capacity: random, costly, near the limit, and new steps."""
 
 
 class DataSet:
@@ -17,16 +17,16 @@ class DataSet:
 
     While there is room everything is kept. Then a quarter of the places each goes to
 
-    - an even sample of the whole run (every transition draws a number; the largest ones stay),
-    - costly steps, the latest updates' first, where what is learned is a cost,
-    - the steps with the smallest |margin|, of those whose margins are given,
-    - an even sample of the latest update.
+    - a uniform sample of the whole run (every transition draws a number; the largest are kept),
+    - costly steps, those of the latest updates first, if the data are costs,
+    - the steps with the smallest |margin|, among those with margins,
+    - a uniform sample of the latest update.
 
-    Places that a class cannot fill go to the even sample. The same updates in the same order keep the same rows.
+    Places that a class cannot fill go to the uniform sample. The same updates in the same order keep the same rows.
 
     Args:
-        capacity: how many transitions are kept.
-        seed: of what is drawn.
+        capacity: number of transitions kept.
+        seed: seed of the random sample.
         costly: whether `costs` are costs. Choosing changes by their sign would bias their mean.
     """
 
@@ -46,11 +46,11 @@ class DataSet:
 
     @property
     def num_states(self) -> int:
-        """How many of an input's entries are the state's."""
+        """Number of entries of an input that belong to the state."""
         return 0 if self.rows is None else self.rows.states.shape[1]
 
     def add(self, data: Transitions) -> None:
-        """Take in further transitions and let go of what no longer fits; raises `ValueError` on what cannot be."""
+        """Add transitions and drop those beyond the capacity; raises `ValueError` on invalid ones."""
         check_transitions(data)
         if self.rows is not None:
             check_alike(self.rows, data)
@@ -65,7 +65,7 @@ class DataSet:
         self.updates += 1
 
     def _choose(self, data: Transitions, draws: Array, arrivals: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Which rows stay, in their order."""
+        """Indices of the rows to keep, in order."""
         if len(draws) <= self.capacity:
             return np.arange(len(draws))
         share = self.capacity // SHARES
@@ -85,7 +85,7 @@ class DataSet:
         return np.flatnonzero(kept)
 
     def state(self) -> dict[str, NDArray[np.float64]]:
-        """Everything as named arrays."""
+        """The data set as named arrays."""
         if self.rows is None:
             return {}
         arrays = {f"data.{name}": part for name, part in self.rows._asdict().items() if part is not None}
@@ -93,7 +93,7 @@ class DataSet:
         return {**arrays, **counters, "data.updates": np.array([float(self.updates)])}
 
     def restore(self, state: dict[str, NDArray[np.float64]]) -> None:
-        """Take back what `state` returned."""
+        """Restore what `state` returned."""
         if "data.costs" not in state:
             self.rows, self._draws, self._arrivals, self.updates = None, np.zeros(0), np.zeros(0, dtype=np.int64), 0
             return
@@ -109,12 +109,12 @@ class DataSet:
 
 
 def check_transitions(data: Transitions) -> None:
-    """Raise `ValueError` where one cost for each pair of state and action is missing, or a value is not finite."""
+    """Raise `ValueError` unless there is one cost for each pair of state and action and all values are finite."""
     n = len(data.costs)
     if data.costs.ndim != 1:
         raise ValueError(
-            f"costs have shape {data.costs.shape}, expected (n,): give each of several costs a quantifier of its own "
-            "with PerCost(...)."
+            f"costs have shape {data.costs.shape}, expected (n,): use one quantifier for each of several costs, "
+            "PerCost(...)."
         )
     shapes = {name: part.shape for name, part in data._asdict().items() if part is not None}
     flat = data.states.ndim == data.actions.ndim == 2 and (data.margins is None or data.margins.ndim == 1)
@@ -123,13 +123,11 @@ def check_transitions(data: Transitions) -> None:
     for name, part in data._asdict().items():
         if part is not None and not np.isfinite(part).all():
             row = int(np.flatnonzero(~np.isfinite(part).reshape(n, -1).all(axis=1))[0])
-            raise ValueError(
-                f"transition {row} has {name} {part[row]}: nothing can be learned from what is not finite."
-            )
+            raise ValueError(f"transition {row} has {name} {part[row]}: all values must be finite.")
 
 
 def check_alike(known: Transitions, data: Transitions) -> None:
-    """Raise `ValueError` where further transitions are of another kind than those that are known."""
+    """Raise `ValueError` if new transitions do not have the shapes of the known ones."""
     for name in ("states", "actions"):
         old, new = getattr(known, name).shape[1], getattr(data, name).shape[1]
         if old != new:
@@ -137,7 +135,7 @@ def check_alike(known: Transitions, data: Transitions) -> None:
 
 
 def _joined(old: Transitions, new: Transitions) -> Transitions:
-    """Both, with NaN for margins that only one of them has."""
+    """Concatenate, with NaN for margins that only one of them has."""
     margins = None
     if old.margins is not None or new.margins is not None:
         margins = np.concatenate(

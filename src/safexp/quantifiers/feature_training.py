@@ -1,4 +1,4 @@
-"""Training of the network whose last hidden values are `FeatureRegression`'s learned features."""
+"""Training of the network whose last hidden layer gives `FeatureRegression` its learned features."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def train(
     learning_rate: float,
     rng: np.random.Generator,
 ) -> list[Array]:
-    """Weights and biases, in turn, of two tanh layers of raw inputs, fitted by least squares from old ones if given.
+    """Fit two tanh layers of raw inputs by least squares, starting from old ones if given; returns weights and biases.
 
-    The linear output that the fit needs is the ridge solution for the first features and moves with them.
+    The linear output layer of the fit starts as the ridge solution for the first features and is trained with them.
     """
     shift, scale = standards(pairs)
     x, y = th.from_numpy((pairs - shift) / scale).float(), th.from_numpy(values).float()
@@ -64,6 +64,6 @@ def _beginning(dimension: int, num_features: int, rng: np.random.Generator) -> l
 
 
 def _standardised(old: Sequence[Array], shift: Array, scale: Array) -> list[th.Tensor]:
-    """The same functions, of standardised inputs."""
+    """The same layers as functions of standardised inputs."""
     first = [old[0] * scale[:, None], old[1] + shift @ old[0]]
     return [th.from_numpy(np.ascontiguousarray(part)).float() for part in (*first, *old[2:])]

@@ -30,7 +30,7 @@ from safexp.quantifiers.targets import Target, normal_multiplier, prior_mean, ta
 Features = Literal["random", "learned"]
 
 LAYER = "layer."
-"""What the names of a feature map's arrays begin with in `FeatureRegression.state`."""
+"""Prefix of the feature map's array names in `FeatureRegression.state`."""
 
 
 class FeatureRegression(FittedQuantifier):
@@ -43,30 +43,30 @@ class FeatureRegression(FittedQuantifier):
     (Abbasi-Yadkori et al. 2011), *if* the target less the prior's mean (1 for a cost, 0 for a margin) is ⟨θ, φ⟩ with
     ‖θ‖ ≤ B = `norm_bound`, plus noise that is R-sub-Gaussian given the past (R = `noise`), and φ was fixed before the
     data. The first *if* is a strong one: where the features cannot express the target, the width shrinks all the same.
-    As the regression of a `ChangeModel`, R is at least the root mean square of what the features leave unexplained, and
-    the width has a multiple of that besides: it is to cover what is then measured.
+    As the regression of a `ChangeModel`, R is at least the root mean square residual of the features, and a multiple of
+    that is added to the width, which must cover the next measurement.
 
-    "random" features are cosines whose inner product approximates an RBF kernel; they are fixed but for the standards
-    of the inputs, which the first data sets without looking at costs. Every transition counts, by a rank-one update or,
-    of many, by one factorisation; nothing is dropped and nothing grows. "learned" features are the last hidden layer
-    of a small network that is trained on the kept data at every update, and Λ sums over that: the formula is then a
-    width like others, and promises nothing. Measure its coverage and calibrate it.
+    "random" features are cosines whose inner product approximates an RBF kernel; they are fixed except for the
+    standardisation of the inputs, which the first data sets without looking at costs. Every transition counts, by a
+    rank-one update or, if there are many, by one factorisation; nothing is dropped and nothing grows. "learned"
+    features are the last hidden layer of a small network that is trained on the stored data at every update, and Λ sums
+    over that data: the formula then gives a width without a guarantee. Measure its coverage and calibrate it.
 
     Args:
         target: "cost" or "margin"; see `SparseGP`.
         features: "random" or "learned".
         num_features: D.
-        lengthscale: of the RBF kernel on standardised inputs; √d by default.
-        norm_bound: B, in the target's units; the user's knowledge.
+        lengthscale: lengthscale of the RBF kernel on standardised inputs; √d by default.
+        norm_bound: B, in the target's units, from the user's knowledge.
         noise: R, in the target's units; 0 for a target that is a function of (s, a).
-        delta: the probability that the bound ever fails.
+        delta: probability that the bound ever fails.
         regulariser: λ.
-        capacity: how many transitions learned features are trained on; see `DataSet`.
+        capacity: number of transitions stored to train learned features; see `DataSet`.
         steps: gradient steps of an update.
         first_steps: gradient steps from scratch.
-        learning_rate: of Adam.
-        reach: how far beyond the visited range of an input widths are finite, in its standard deviations.
-        seed: of features, batches, and of what is kept.
+        learning_rate: learning rate of Adam.
+        reach: distance beyond the visited range of an input up to which widths are finite, in standard deviations.
+        seed: seed of features, batches, and the stored sample.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class FeatureRegression(FittedQuantifier):
         return self._head is not None
 
     def _predicted(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        assert self._head is not None, "asked only where it knows"
+        assert self._head is not None, "called only after a fit"
         check_question("FeatureRegression", (self._split, len(self._layers[0]) - self._split), states, actions)
         phi = self._phi(states, actions)
         mean, norm = self._head.predict(phi.reshape(-1, phi.shape[2]))
@@ -140,7 +140,7 @@ class FeatureRegression(FittedQuantifier):
             self._data.add(data)
             self._support.add(pairs_of(data))
             learned = refit("FeatureRegression", (self._layers, self._head), self._learn)
-            assert learned is not None, "a pair is kept where nothing new was learned"
+            assert learned is not None, "the old pair is kept if the refit fails"
             self._layers, self._head = learned
             self._settle()
             return
@@ -170,7 +170,7 @@ class FeatureRegression(FittedQuantifier):
         self._settle()
 
     def _settle(self) -> None:
-        """Of a change nobody knows the noise beforehand: it is what the features leave unexplained."""
+        """Set the noise of a change, which is not known beforehand, to the residual of the features."""
         self._residual = self._head.residual if self._head is not None and self.target == "change" else 0.0
 
     def _learn(self) -> tuple[list[Array], Head]:
@@ -208,7 +208,7 @@ class FeatureRegression(FittedQuantifier):
 
 
 def random_layer(pairs: Array, num_features: int, lengthscale: float | None, seed: int) -> list[Array]:
-    """Frequencies (d, D) and phases (D,) of cosines of inputs that are standardised as these (Rahimi, Recht 2007)."""
+    """Frequencies (d, D) and phases (D,) of random cosines (Rahimi, Recht 2007), with inputs standardised by these."""
     shift, scale = standards(pairs)
     rng = np.random.default_rng(seed)
     dimension = len(shift)
@@ -218,7 +218,7 @@ def random_layer(pairs: Array, num_features: int, lengthscale: float | None, see
 
 
 def network(layers: list[Array], pairs: Array) -> Array:
-    """The last hidden values of a tanh network, scaled to norm at most 1; `layers` are weights and biases in turn."""
+    """Last hidden layer of a tanh network, scaled to norm at most 1; `layers` are alternating weights and biases."""
     values = pairs
     for weights, biases in zip(layers[::2], layers[1::2], strict=True):
         values = np.tanh(values @ weights + biases)
@@ -226,5 +226,5 @@ def network(layers: list[Array], pairs: Array) -> Array:
 
 
 def _asked(data: Transitions) -> tuple[Array, Array]:
-    """Logged pairs as a question with one action for each state."""
+    """Logged pairs as inputs of a prediction with one action for each state."""
     return data.states, data.actions[:, None]

@@ -1,4 +1,4 @@
-"""Quantifiers as JSON, by name and settings; a function must be given again when loading."""
+"""Quantifiers as JSON, by name and settings; functions must be passed again when loading."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from safexp.quantifiers.base import Quantifier, inner_of
 
 
 def describe_quantifier(quantifier: Quantifier) -> Document:
-    """A quantifier as JSON, without what it learned; one that holds a function has no settings."""
+    """Convert an untrained quantifier to JSON; one with a function has no settings."""
     document: Document = {
         "name": type(quantifier).__name__,
         "parts": list(map(describe_quantifier, inner_of(quantifier))),
@@ -20,10 +20,10 @@ def describe_quantifier(quantifier: Quantifier) -> Document:
 
 
 def build_quantifier(document: Document) -> Quantifier:
-    """The quantifier that `describe_quantifier` described, before it learned."""
+    """Build an untrained quantifier from the JSON of `describe_quantifier`."""
     if document["settings"] is None or not hasattr(quantifiers, document["name"]):
         raise CheckpointError(
-            f"the file's quantifier {document['name']} holds a function or is not one of safexp's: load it with "
+            f"the file's quantifier {document['name']} contains a function or is not part of safexp: load it with "
             "quantifier=<the same quantifier>."
         )
     kind = class_named(quantifiers, document["name"], Quantifier, "quantifier")

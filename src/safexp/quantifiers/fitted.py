@@ -1,4 +1,4 @@
-"""What quantifiers with fitted widths share: what they model, and where they have data."""
+"""Base class of quantifiers with fitted widths: the modelled quantity, and the range of the data."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from safexp.quantifiers.targets import (
 
 
 class FittedQuantifier(Quantifier):
-    """A model of the cost, the margin or a change, whose widths are a fit and promise nothing by themselves.
+    """A model of the cost, the margin or a change, whose widths are a fit without a guarantee.
 
     Widths grow beyond the data (`Support`), and are infinite before there is any.
 
     Args:
-        target: what is modelled.
-        reach: how far beyond the data a width is finite, in standard deviations of an input.
+        target: the modelled quantity.
+        reach: distance beyond the data up to which a width is finite, in standard deviations of an input.
     """
 
     is_regression = True
@@ -43,7 +43,7 @@ class FittedQuantifier(Quantifier):
 
     @abstractmethod
     def _predicted(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        """Mean and width (n, m) of what is modelled, less the prior's mean, where the model has data."""
+        """Mean and width (n, m) of the modelled quantity less the prior mean, within the range of the data."""
 
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
         mean, width = self.interval(states, actions)

@@ -1,4 +1,4 @@
-"""Quantifiers that users wrote: whether what they learn comes back from a file."""
+"""Checks that quantifiers written by users survive a round trip through a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger("safexp")
 
 
 def foreign_parts(quantifier: Quantifier) -> Iterator[Quantifier]:
-    """The quantifiers in this one, or itself, whose classes are not safexp's."""
+    """This quantifier or those inside it, if their classes are not part of safexp."""
     if type(quantifier).__module__.partition(".")[0] != "safexp":
         yield quantifier
     for part in inner_of(quantifier):
@@ -27,10 +27,10 @@ def foreign_parts(quantifier: Quantifier) -> Iterator[Quantifier]:
 
 
 def check_round_trip(quantifier: Quantifier) -> None:
-    """Put users' own quantifiers through a file and back, on copies: later it would cost them a training.
+    """Save and restore copies of users' quantifiers before training, since a later failure would lose the training.
 
     Raises:
-        ValueError: where one does not come back as it was, with its class and why.
+        ValueError: if one differs after the round trip, with its class and the reason.
     """
     for part in foreign_parts(quantifier):
         name = type(part).__name__
@@ -38,18 +38,18 @@ def check_round_trip(quantifier: Quantifier) -> None:
             json.dumps(describe_quantifier(part))
             saved = part.state()
             problem = _problem(part, saved, through_file(saved))
-        except Exception as error:  # whatever a user's class, or a file that cannot hold its state, raises
+        except Exception as error:  # from the user's class, or a state that a file cannot store
             problem = f"{type(error).__name__}: {error}"
         if problem:
             raise ValueError(
-                f"{name} does not come back from a file, so that a trained agent could not be used ({problem}). "
-                f"{name}.settings must return JSON values or raise TypeError, {name}.state named arrays, and "
-                f"{name}.restore must take these, in their shapes."
+                f"{name} cannot be restored from a file, so a trained agent could not be used ({problem}). "
+                f"{name}.settings must return JSON values or raise TypeError, {name}.state must return named arrays, "
+                f"and {name}.restore must accept them in the same shapes."
             )
 
 
 def take_back(quantifier: Quantifier, learned: Arrays) -> None:
-    """Restore what a quantifier learned from a file; what a user's own raises names its class, not the file."""
+    """Restore what a quantifier learned from a file; errors in a user's class name that class, not the file."""
     try:
         quantifier.restore(learned)
     except Exception as error:
@@ -57,27 +57,27 @@ def take_back(quantifier: Quantifier, learned: Arrays) -> None:
         if not names or isinstance(error, CheckpointError):
             raise
         raise CheckpointError(
-            f"{names} does not take back what the file holds of it ({type(error).__name__}: {error}): was it saved by "
-            f"the same class, and does {names}.restore take what {names}.state returns?"
+            f"{names} cannot restore its state from the file ({type(error).__name__}: {error}): was it saved by "
+            f"the same class, and does {names}.restore accept what {names}.state returns?"
         ) from error
 
 
 def _problem(part: Quantifier, saved: Arrays, read: Arrays) -> str:
-    """What is different in a copy that took back what was read; raises what its `restore` raises."""
+    """Difference in a copy after `restore`, as text; passes on what `restore` raises."""
     try:
         twin = copy.deepcopy(part)
     except Exception as error:  # it may hold a connection or a lock
         name = type(part).__name__
-        log.warning("%s cannot be copied, so that its restore is not tried before training: %s", name, error)
+        log.warning("%s cannot be copied, so its restore is not tested before training: %s", name, error)
         return ""
     twin.restore(read)
     again = twin.state()
     if again.keys() != saved.keys():
-        return f"restored, its state has {sorted(again)}, and had {sorted(saved)}"
+        return f"after restore its state has {sorted(again)}, before it had {sorted(saved)}"
     changed = [name for name in saved if not _same(again[name], saved[name])]
-    return f"restored, its state has another {changed[0]!r}" if changed else ""
+    return f"after restore its state has a different {changed[0]!r}" if changed else ""
 
 
 def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether two arrays are the same but for rounding."""
+    """Whether two arrays are equal up to rounding."""
     return np.shape(one) == np.shape(other) and np.allclose(one, other, equal_nan=True)

@@ -18,16 +18,16 @@ Width = Literal["tight", "paper"]
 
 @final
 class GLM(Quantifier):
-    """Costs f(⟨φ, θ*⟩) with ‖θ*‖ ≤ 1, known features ‖φ‖ ≤ 1 and σ-sub-Gaussian noise, `mean ± width`.
+    """Generalised linear model of costs f(⟨φ, θ*⟩), with ‖θ*‖ ≤ 1, known features ‖φ‖ ≤ 1, σ-sub-Gaussian noise.
 
     With Λ = λI + Σφφᵀ, κ̲ ≤ |f′| ≤ κ̄ and θ̂ the maximum quasi-likelihood estimate in the unit ball, the
     tight width is κ̄·(√λ + (σ/κ̲)·√(2 ln(1/δ) + ln det Λ/λᵈ))·‖φ‖_{Λ⁻¹}; it holds for all (s, a) and all
-    times at once with probability 1 − δ (docs/glm-mase.md proves it in six lines). Without noise it holds
-    surely, and λ may be as small as arithmetic allows. `width="paper"` is C_g·‖φ‖_{Λ⁻¹} with C = 1 and λ = 1:
+    times at once with probability 1 − δ (docs/glm-mase.md proves it in six lines). Without noise it always
+    holds, and λ may be as small as arithmetic allows. `width="paper"` is C_g·‖φ‖_{Λ⁻¹} with C = 1 and λ = 1:
     it certifies next to nothing.
 
-    `features` maps states (N, ds) and actions (N, da) to (N, d). The model keeps at most `capacity` distinct
-    features; what comes later is left out of fit and Λ alike, so the width stays right.
+    `features` maps states (N, ds) and actions (N, da) to (N, d). The model stores at most `capacity` distinct
+    features; later ones are omitted from both the fit and Λ, so the width stays valid.
     """
 
     is_regression = True
@@ -46,18 +46,18 @@ class GLM(Quantifier):
         optimism_cap: float = 1.0,
     ) -> None:
         if not 0.0 < delta < 1.0:
-            raise ValueError(f"delta is {delta}; a probability strictly between 0 and 1 is needed")
+            raise ValueError(f"delta={delta} must be a probability strictly between 0 and 1")
         if noise < 0.0 or dimension < 1 or capacity < 1:
             raise ValueError(
                 f"got noise {noise}, dimension {dimension}, capacity {capacity}; "
-                "the first must not be negative, the others at least 1"
+                "noise must be at least 0, the others at least 1"
             )
         if width == "paper" and regulariser not in (None, 1.0):
-            raise ValueError(f"regulariser is {regulariser}, but the paper's width is stated for 1; leave it out")
+            raise ValueError(f"regulariser={regulariser}: the paper's width is defined for 1; leave it out")
         by_default = 1.0 if width == "paper" or noise > 0.0 else 0.01
         self.regulariser = by_default if regulariser is None else regulariser
         if self.regulariser <= 0.0:
-            raise ValueError(f"regulariser is {regulariser}; it must be positive")
+            raise ValueError(f"regulariser={regulariser} must be positive")
         self.features, self.dimension, self.link, self.width = features, dimension, link, width
         self.noise, self.delta, self.capacity, self.optimism_cap = noise, delta, capacity, optimism_cap
         self.bounds_realised_cost = noise == 0.0
@@ -82,14 +82,14 @@ class GLM(Quantifier):
     def update(self, data: Transitions) -> None:
         """Learn from further transitions."""
         if data.costs.ndim != 1:
-            raise ValueError(f"costs are {data.costs.shape}; a GLM models one cost: give each cost a GLM of its own")
+            raise ValueError(f"costs have shape {data.costs.shape}, expected (n,): use one GLM for each cost")
         self.learn(self._features(data.states, data.actions), data.costs)
 
     def as_regression(self, delta: float) -> Quantifier:
         return GLM(**(arguments_of(self) | {"delta": delta}))
 
     def learn(self, phi: Array, costs: Array) -> None:
-        """Learn costs (N,) at features (N, d); repeated features are kept once, with their number and sum."""
+        """Learn costs (N,) at features (N, d); repeated features are stored once, with their count and sum."""
         for row, cost in zip(phi, costs, strict=True):
             index = self._index.setdefault(row.tobytes(), len(self._index))
             if index >= self.capacity:
@@ -104,12 +104,12 @@ class GLM(Quantifier):
         self._estimate()
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The distinct features, how often each was seen and the sums of its costs."""
+        """The distinct features, their counts and the sums of their costs."""
         used = len(self._index)
         return {"features": self._phi[:used], "counts": self._counts[:used], "sums": self._sums[:used]}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Take back what `state` returned."""
+        """Restore what `state` returned."""
         self._forget()
         for name, own in (("features", "_phi"), ("counts", "_counts"), ("sums", "_sums")):
             setattr(self, own, np.concatenate([np.array(state[name]), getattr(self, own)]))
@@ -143,11 +143,12 @@ class GLM(Quantifier):
         phi = np.ascontiguousarray(self.features(states, actions), dtype=np.float64)
         if phi.shape != (len(states), self.dimension):
             raise ValueError(
-                f"features returned {phi.shape} for {len(states)} pairs; ({len(states)}, {self.dimension}) is needed"
+                f"features returned shape {phi.shape} for {len(states)} pairs, expected "
+                f"({len(states)}, {self.dimension})"
             )
         largest = float(np.sqrt(np.einsum("nd,nd->n", phi, phi)).max(initial=0.0))
         if not largest <= 1.0 + 1e-9:
-            raise ValueError(f"a feature has norm {largest:.4g}; the width needs at most 1: scale the features down")
+            raise ValueError(f"a feature has norm {largest:.4g}, but must have at most 1: scale the features down")
         return phi
 
 
@@ -163,9 +164,9 @@ def quasi_likelihood(
 ) -> Array:
     """θ in the ball with Σ(f(⟨φ, θ⟩) − y)·φ·sign(f′) + κ̲λθ = 0, or nearest to it on the sphere.
 
-    That is the minimum of a convex function over the ball. `counts` and `sums` (N,) tell how often each
-    feature (N, d) was seen and the sum of its values. Beyond the ball, a multiplier added to the regulariser
-    brings the norm down to `radius`; the norm falls as it grows, so bisection finds it.
+    That is the minimum of a convex function over the ball. `counts` and `sums` (N,) are the number of
+    observations of each feature (N, d) and the sum of its values. Outside the ball, a multiplier added to the
+    regulariser reduces the norm to `radius`; the norm falls as it grows, so bisection finds it.
     """
     ridge = link.least_slope * regulariser
     theta = _newton(phi, counts, sums, link, ridge, start)
@@ -182,7 +183,7 @@ def quasi_likelihood(
 
 
 def _newton(phi: Array, counts: Array, sums: Array, link: Link, ridge: float, theta: Array) -> Array:
-    """Newton's method, with the step of the steepest quadratic above the function where a full one overshoots."""
+    """Newton's method; where a full step overshoots, the step of the steepest quadratic majorant."""
     sign, identity = link.sign, np.eye(len(theta))
     before = np.inf
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""The cost is a function that the user knows."""
+"""Quantifier of a cost that the user knows as a function."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from safexp.quantifiers.base import Quantifier, Transitions
 
 
 class Known(Quantifier):
-    """Mean `cost(states, actions)`, with a width of 0 or as given.
+    """A cost function known to the user, with a width of 0 or as given.
 
     Args:
-        cost: gets states (N, ds) and actions (N, da), discrete ones one-hot, and returns costs (N,) in [0, 1]; under
-            `Within` the signals after the step, (N,) or (N, S), in their own units.
-        width: how far the true cost may be from it: a number, or a function like `cost`.
-        delta: the probability that the two are ever further apart.
+        cost: function of states (N, ds) and actions (N, da), discrete ones one-hot, that returns costs (N,) in [0, 1];
+            under `Within` the signals after the step, (N,) or (N, S), in their own units.
+        width: largest distance of the true cost from it: a number, or a function like `cost`.
+        delta: probability that the true cost is ever further away.
     """
 
     bounds_realised_cost = True
@@ -42,7 +42,7 @@ class Known(Quantifier):
         return self.values(states, actions, ())
 
     def values(self, states: Array, actions: Array, single: tuple[int, ...]) -> tuple[Array, Array]:
-        """What the functions say, (n, m, ...), where one pair of state and action has values of shape `single`."""
+        """Values of the two functions, (n, m, ...), where one pair of state and action has values of shape `single`."""
         n, m, size = actions.shape
         pairs = np.repeat(states, m, axis=0), actions.reshape(n * m, size)
         mean = np.asarray(self.cost(*pairs), dtype=np.float64)
@@ -50,8 +50,8 @@ class Known(Quantifier):
         for name, found in (("cost", mean), ("width", width)):
             if found.shape != (n * m, *single) and not (single == (1,) and found.shape == (n * m,)):
                 raise ValueError(
-                    f"Known's function {name} returned shape {found.shape}, expected {(n * m, *single)}: it is given "
-                    f"states {pairs[0].shape} and actions {pairs[1].shape} and returns one number for each pair."
+                    f"Known's function {name} returned shape {found.shape}, expected {(n * m, *single)}: it is called "
+                    f"with states {pairs[0].shape} and actions {pairs[1].shape} and returns one number for each pair."
                 )
         return mean.reshape(n, m, *single), width.reshape(n, m, *single)
 

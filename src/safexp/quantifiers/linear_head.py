@@ -1,4 +1,4 @@
-"""Ridge regression whose every answer comes with ‖φ‖_{Λ⁻¹}, kept up to date by rank-one updates."""
+"""Ridge regression that also returns ‖φ‖_{Λ⁻¹}, with rank-one updates."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from safexp.core.arrays import Array
 
 FEW = 16
-"""Up to so many rows are absorbed one by one."""
+"""Largest number of rows that are absorbed one by one."""
 
 DRIFT = 1000
-"""After so many rank-one updates the inverse is computed anew, before rounding adds up."""
+"""Number of rank-one updates after which the inverse is recomputed, before rounding errors accumulate."""
 
 
 class Head:
@@ -32,7 +32,7 @@ class Head:
         self._updates = 0
 
     def absorb(self, phi: Array, values: Array) -> None:
-        """Take in features (n, D) and their values (n,)."""
+        """Add features (n, D) and their values (n,)."""
         self.gram += phi.T @ phi
         self.moment += phi.T @ values
         self.squares += float(values @ values)
@@ -55,7 +55,7 @@ class Head:
 
     @property
     def residual(self) -> float:
-        """The root mean square of what the features leave unexplained, per degree of freedom that is left."""
+        """Root mean square residual of the features, per remaining degree of freedom."""
         explained = 2 * self.weights @ self.moment - self.weights @ self.gram @ self.weights
         explained += self.regulariser * self.weights @ self.weights
         used = len(self.gram) - self.regulariser * float(np.trace(self.inverse))
@@ -68,14 +68,14 @@ class Head:
         return math.sqrt(self.regulariser) * norm_bound + noise * spread
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """As named arrays."""
+        """The statistics as named arrays."""
         solved = {"inverse": self.inverse, "log_det": np.array([self.log_det, float(self._updates)])}
         sums = np.array([self.squares, float(self.count)])
         return {"gram": self.gram, "moment": self.moment, "sums": sums, **solved}
 
     @classmethod
     def of(cls, state: dict[str, NDArray[Any]], regulariser: float) -> Self:
-        """The head that `state` described."""
+        """Build from the arrays of `state`."""
         head = cls(len(state["moment"]), regulariser)
         head.gram, head.moment, head.inverse = (np.array(state[name]) for name in ("gram", "moment", "inverse"))
         head.log_det, head._updates = float(state["log_det"][0]), int(state["log_det"][1])
@@ -84,7 +84,7 @@ class Head:
         return head
 
     def _solve(self) -> None:
-        factor = np.linalg.cholesky(self.gram)  # at least λI: needs no jitter
+        factor = np.linalg.cholesky(self.gram)  # at least λI, so it needs no jitter
         root = np.linalg.inv(factor)
         self.inverse = root.T @ root
         self.log_det = 2 * float(np.log(np.diagonal(factor)).sum())

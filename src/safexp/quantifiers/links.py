@@ -38,8 +38,8 @@ class Link:
         size = np.abs(slope)
         if size.min() < self.least_slope - 1e-9 or size.max() > self.largest_slope + 1e-9:
             raise ValueError(
-                f"|slope| runs from {size.min():.4g} to {size.max():.4g} on [-1, 1], beyond the stated "
-                f"[{self.least_slope:.4g}, {self.largest_slope:.4g}]; state wider bounds"
+                f"|slope| ranges from {size.min():.4g} to {size.max():.4g} on [-1, 1], beyond the given "
+                f"[{self.least_slope:.4g}, {self.largest_slope:.4g}]; give wider bounds"
             )
 
     @property
@@ -48,7 +48,7 @@ class Link:
         return float(np.sign(self.slope(np.zeros(1))[0]))
 
     def extended(self, x: Array) -> tuple[Array, Array]:
-        """Value and slope, continued as straight lines beyond [−1, 1], where a fit may pass on its way."""
+        """Value and slope, extended linearly beyond [−1, 1], where iterates of a fit may be."""
         inside = np.clip(x, -1.0, 1.0)
         slope = np.asarray(self.slope(inside))
         return self.value(inside) + slope * (x - inside), slope

@@ -12,12 +12,12 @@ from safexp.quantifiers.base import Quantifier, Transitions, inner_of
 
 
 def models_margin(quantifier: Quantifier) -> bool:
-    """Whether it predicts the cost from the margin, by itself or through one inside it."""
+    """Whether a quantifier, or one inside it, predicts the cost from the margin."""
     return getattr(quantifier, "target", None) == "margin" or any(models_margin(part) for part in inner_of(quantifier))
 
 
 class PerCost(Quantifier):
-    """Quantifiers side by side, one for each part of `AllOf`.
+    """One quantifier for each part of `AllOf`.
 
     The probability that any of them misses is at most the sum of their δ.
     """
@@ -35,7 +35,7 @@ class PerCost(Quantifier):
         """`count` copies that share the δ of one.
 
         Raises:
-            ValueError: where it models the margin, which there is only one of, and which says nothing of other costs.
+            ValueError: if it models the margin, of which there is only one and which says nothing about other costs.
         """
         if count > 1 and models_margin(quantifier):
             raise ValueError(
@@ -61,7 +61,7 @@ class PerCost(Quantifier):
             part.fit(own)
 
     def settings(self) -> dict[str, Any]:
-        """Nothing: its parts are all there is to it."""
+        """Empty: the parts are described separately."""
         return {}
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -73,14 +73,14 @@ class PerCost(Quantifier):
             part.restore({name.removeprefix(own): array for name, array in state.items() if name.startswith(own)})
 
     def _states(self, states: Array) -> list[Array]:
-        """The states for each part: without the signals, or followed by its own alone."""
+        """The states for each part: without signals, or followed by those of the part."""
         if not self.num_signals:
             return [states] * len(self.parts)
         bare, signals = np.split(states, [states.shape[1] - self.num_signals], axis=1)
         return [np.concatenate([bare, own], axis=1) for own in _shares(signals, [p.num_signals for p in self.parts])]
 
     def _data(self, data: Transitions) -> list[Transitions]:
-        """The transitions for each part: with its own costs and signals."""
+        """The transitions for each part, with its costs and signals."""
         costs = _shares(data.costs, [part.num_costs for part in self.parts])
         signals = [None] * len(costs)
         if data.signals is not None:
@@ -101,5 +101,5 @@ class PerCost(Quantifier):
 
 
 def _shares(columns: Array, counts: list[int]) -> list[Array]:
-    """Columns (n, sum of counts) as so many for each."""
+    """Split columns (n, sum of counts) by the counts."""
     return np.split(columns, np.cumsum(counts)[:-1], axis=1)

@@ -1,4 +1,4 @@
-"""What the quantifiers that learn have in common, as functions: checks, standardised inputs, refits that may fail."""
+"""Functions shared by learning quantifiers: checks, standardised inputs, refits that may fail."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from safexp.quantifiers.base import Transitions
 Model = TypeVar("Model")
 
 JITTERS = (1e-6, 1e-5, 1e-4, 1e-3)
-"""What is added to a covariance's diagonal, as a share of it, until it can be factorised."""
+"""Shares of a covariance's diagonal that are added to it, in turn, until it can be factorised."""
 
 log = logging.getLogger("safexp")
 
 
 def check_counts(owner: str, **counts: int) -> None:
-    """Raise `ValueError` where a number of things is not at least 1."""
+    """Raise `ValueError` if a count is not a whole number of at least 1."""
     for name, count in counts.items():
         if not (isinstance(count, int) and count >= 1):
             raise ValueError(f"{owner}({name}={count}) must be a whole number of at least 1.")
 
 
 def check_positive(owner: str, **values: float | None) -> None:
-    """Raise `ValueError` where a value that is given is not finite and above 0."""
+    """Raise `ValueError` if a value other than None is not finite and above 0."""
     for name, value in values.items():
         if value is not None and not (math.isfinite(value) and value > 0):
             raise ValueError(f"{owner}({name}={value}) must be finite and above 0.")
 
 
 def check_delta(owner: str, delta: float) -> None:
-    """Raise `ValueError` where this is no probability of missing."""
+    """Raise `ValueError` if δ is not strictly between 0 and 1."""
     if not 0 < delta < 1:
         raise ValueError(f"{owner}(delta={delta}) must lie in (0, 1).")
 
 
 def check_question(owner: str, learned: tuple[int, int], states: Array, actions: Array) -> None:
-    """Raise `ValueError` where states (n, ds) and actions (n, m, da) are not like those that were learned from."""
+    """Raise `ValueError` if states (n, ds) and actions (n, m, da) do not have the sizes of the training data."""
     asked = states.shape[-1], actions.shape[-1]
     if asked != learned or states.ndim != 2 or actions.ndim != 3 or len(states) != len(actions):
         raise ValueError(
@@ -62,24 +62,24 @@ def standards(pairs: Array) -> tuple[Array, Array]:
 
 
 def refit(owner: str, old: Model | None, train: Callable[[], Model]) -> Model | None:
-    """A newly trained model, or the old one where numbers or memory did not allow it, which the log then says."""
+    """Train a model; if that fails numerically or for lack of memory, log a warning and return the old one."""
     try:
         return train()
     except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:  # what numpy and torch raise
-        kept = "the model that it had" if old is not None else "no model, and certifies nothing"
-        log.warning("%s could not be refitted and keeps %s: %s: %s", owner, kept, type(error).__name__, error)
+        kept = "keeps its old model" if old is not None else "has no model and certifies nothing"
+        log.warning("%s could not be refitted and %s: %s: %s", owner, kept, type(error).__name__, error)
         return old
 
 
 def check_finite(owner: str, **arrays: Array) -> None:
-    """Raise `FloatingPointError` where training ended in a NaN or in infinity."""
+    """Raise `FloatingPointError` if training produced a NaN or an infinity."""
     for name, array in arrays.items():
         if not np.isfinite(array).all():
-            raise FloatingPointError(f"training {owner} ended with {name} that are not finite")
+            raise FloatingPointError(f"training {owner} produced {name} that are not finite")
 
 
 def factor(matrix: Array, jitters: Sequence[float] = JITTERS) -> Array:
-    """The lower Cholesky factor (n, n); raises `LinAlgError` after a try with every jitter."""
+    """The lower Cholesky factor (n, n); raises `LinAlgError` if no jitter helps."""
     for jitter in jitters:
         try:
             return np.linalg.cholesky(matrix + jitter * np.diagonal(matrix).mean() * np.eye(len(matrix)))
@@ -89,8 +89,8 @@ def factor(matrix: Array, jitters: Sequence[float] = JITTERS) -> Array:
 
 
 def singular(size: int, jitters: Sequence[float]) -> np.linalg.LinAlgError:
-    """What to raise where no jitter helped."""
+    """The error for a covariance that no jitter makes positive definite."""
     return np.linalg.LinAlgError(
         f"a covariance of {size} points is not positive definite, even with {jitters[-1]} of its diagonal added: "
-        "inputs or lengthscales are not finite or out of all proportion."
+        "inputs or lengthscales are not finite or badly scaled."
     )

@@ -1,4 +1,4 @@
-"""Where a model has data: nothing is known of inputs that never varied, or far beyond the values that were seen."""
+"""Range of a model's data: nothing is known about inputs that never varied, or far outside their range."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from numpy.typing import NDArray
 from safexp.core.arrays import Array
 
 REACH = 1.0
-"""How far beyond the visited range of an input something may be certified, in its standard deviations."""
+"""Distance beyond the visited range of an input up to which anything is certified, in standard deviations."""
 
 ROUNDING = 1e-6
-"""How far an input that never varied may be from its value, relative to that, and still count as the same."""
+"""Relative tolerance within which an input that never varied counts as unchanged."""
 
 
 class Support:
-    """The range of every input that a model has learned from, and the factor by which its widths grow beyond it.
+    """Range of every input in a model's data, and the factor by which its widths grow outside it.
 
-    The factor is 1 inside, 1 / (1 − e / reach) where an input is e standard deviations outside of its range, and
-    infinite from `reach` on. It is infinite as well at any other value of an input that never varied, such as a
-    discrete action that was never taken, and beyond zero for an input that never changed its sign: absolute values,
-    friction and rectifiers have their kinks there. Ranges grow with every update, so `reach` also sets how fast what is
-    certified can grow with what is executed.
+    The factor is 1 inside, 1 / (1 − e / reach) where an input is e standard deviations outside its range, and infinite
+    from `reach` on. It is also infinite at any other value of an input that never varied, such as a discrete action
+    that was never taken, and beyond zero for an input that never changed its sign: absolute values, friction and
+    rectifiers have kinks there. Ranges grow with every update, so `reach` also determines how fast the certified region
+    can grow with the executed actions.
 
     Args:
-        reach: in standard deviations of an input.
+        reach: distance at which widths become infinite, in standard deviations of an input.
     """
 
     def __init__(self, reach: float = REACH) -> None:
         if not (math.isfinite(reach) and reach > 0):
-            raise ValueError(f"reach={reach} must be finite and above 0: standard deviations beyond the visited range.")
+            raise ValueError(f"reach={reach} must be finite and above 0, in standard deviations beyond the data.")
         self.reach = reach
         self._count = 0.0
         self._moments: Array = np.zeros((4, 0))  # lowest, highest; sum and sum of squares less the first
@@ -41,11 +41,11 @@ class Support:
 
     @property
     def known(self) -> bool:
-        """Whether anything was added."""
+        """Whether any inputs were added."""
         return self._count > 0
 
     def add(self, inputs: Array) -> None:
-        """Visit these inputs (n, d)."""
+        """Add inputs (n, d)."""
         if not len(inputs):
             return
         if not self.known:
@@ -72,7 +72,7 @@ class Support:
             return 1.0 / np.maximum(1.0 - beyond / self.reach, 0.0)
 
     def state(self) -> dict[str, Array]:
-        """As named arrays."""
+        """The ranges as named arrays."""
         if not self.known:
             return {}
         return {
@@ -80,14 +80,14 @@ class Support:
         }
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Take back what `state` returned."""
+        """Restore what `state` returned."""
         rows = np.array(state.get("support", np.zeros((6, 0))), dtype=np.float64)
         self._moments, self._origin = rows[:4], rows[4]
         self._count = float(rows[5, 0]) if rows.shape[1] else 0.0
         self._settle()
 
     def _settle(self) -> None:
-        """What a question needs: the visited range, where a factor becomes infinite, and the deviations."""
+        """Compute the visited range, the points where a factor becomes infinite, and the standard deviations."""
         if not self.known:
             return
         low, high, total, squares = self._moments
@@ -103,7 +103,7 @@ class Support:
         self._rate = 1.0 / np.maximum(deviation, np.finfo(np.float64).tiny)
 
     def _beyond(self, values: Array, part: slice) -> Array:
-        """How many standard deviations values (..., d) lie outside of the range, in the worst input, (...)."""
+        """Distance of values (..., d) from the range in standard deviations, for the worst input, (...)."""
         outside = np.maximum(np.maximum(self._low[part] - values, values - self._high[part]), 0.0) * self._rate[part]
         outside[(values < self._least[part]) | (values > self._most[part])] = np.inf
         return np.asarray(outside.max(axis=-1, initial=0.0))

@@ -1,4 +1,4 @@
-"""Bayesian linear regression on states and actions: what extrapolates, and how surely."""
+"""Bayesian linear regression on states and actions, for extrapolation with an uncertainty."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from safexp.core.arrays import Array
 from safexp.quantifiers.regression import standards
 
 SINGULAR = 1e-10
-"""Below this share of the largest eigenvalue a combination of inputs did not vary but for rounding."""
+"""Share of the largest eigenvalue below which a combination of inputs only varied by rounding."""
 
 LEAST_NOISE = 1e-9
-"""The smallest residual that is believed, as a share of the values' size."""
+"""Smallest residual that is trusted, as a share of the values' size."""
 
 
 @dataclass(frozen=True)
 class Trend:
-    """A linear function of standardised inputs, with the uncertainty of its coefficients.
+    """Linear function of standardised inputs, with the uncertainty of its coefficients.
 
     With X the standardised inputs and a column of ones, σ² the mean squared residual and τ² the mean square of y, the
     coefficients are N(θ, Λ⁻¹) for Λ = XᵀX/σ² + I/τ² and θ = Λ⁻¹Xᵀy/σ²: the value at x is xᵀθ with the standard
-    deviation √(xᵀΛ⁻¹x). Directions in which the inputs did not vary, also combinations of them such as an action that
-    follows from the state, keep the prior's deviation: τ for each standard deviation of an input.
+    deviation √(xᵀΛ⁻¹x). Directions in which the inputs did not vary, including combinations such as an action that is a
+    function of the state, keep the prior's standard deviation: τ for each standard deviation of an input.
 
     Attributes:
-        shift: of the inputs, (d,).
-        scale: of the inputs, (d,).
+        shift: mean of the inputs, (d,).
+        scale: standard deviation of the inputs, (d,).
         weights: θ of S values, (d + 1, S), the intercept last.
         roots: factors R (S, d + 1, d + 1) with R·Rᵀ = Λ⁻¹.
     """
@@ -40,7 +40,7 @@ class Trend:
 
     @classmethod
     def fit(cls, inputs: Array, values: Array) -> Trend:
-        """The trend of `values` (n, S) at `inputs` (n, d)."""
+        """Fit the trend of `values` (n, S) at `inputs` (n, d)."""
         shift, scale = standards(inputs)
         design = np.column_stack([(inputs - shift) / scale, np.ones(len(inputs))])
         eigenvalues, axes = np.linalg.eigh(design.T @ design)
@@ -68,10 +68,10 @@ class Trend:
         return means, deviations
 
     def state(self) -> dict[str, Array]:
-        """As named arrays."""
+        """The parameters as named arrays."""
         return {f"trend.{name}": getattr(self, name) for name in self.__dataclass_fields__}
 
     @classmethod
     def of(cls, state: dict[str, NDArray[np.float64]]) -> Trend:
-        """The trend that `state` described."""
+        """Build from the arrays of `state`."""
         return cls(**{name: np.array(state[f"trend.{name}"]) for name in cls.__dataclass_fields__})

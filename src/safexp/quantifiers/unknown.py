@@ -1,4 +1,4 @@
-"""Nothing is known of the costs but that they are at most 1."""
+"""Quantifier that knows only that costs are at most 1."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from safexp.quantifiers.base import Quantifier, Transitions
 class Unknown(Quantifier):
     """Infinite width: an action is safe only where the threshold is at least 1, the largest cost.
 
-    With a budget this stops an episode when less than one cost remains, which is safe with probability 1 and needs no
-    model: the yard-stick for quantifiers that learn.
+    With a budget this stops an episode when less than one largest cost remains, which is safe with probability 1 and
+    needs no model: the baseline for quantifiers that learn.
     """
 
     delta = 0.0

@@ -1,1 +1,1 @@
-"""What happened, counted without the shield: episodes, coverage, input shift, statistics."""
+"""Records that are independent of the shield: episodes, coverage, input shift, statistics."""

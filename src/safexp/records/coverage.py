@@ -1,4 +1,4 @@
-"""How often a quantifier was right, on transitions that it had not learned from: nothing here knows of the shield."""
+"""Coverage of a quantifier on transitions that it has not learned from, independent of the shield."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from safexp.core.arrays import Array
 from safexp.quantifiers.base import Quantifier, Transitions
 
 MOST_ROWS = 2000
-"""How many transitions of an epoch are looked at, evenly taken from all."""
+"""Number of transitions of an epoch that are evaluated, evenly spaced."""
 
 NEAR = 0.1
-"""How far a scaled cost may be from its threshold to count as near it."""
+"""Distance of a scaled cost from its threshold up to which it counts as near."""
 
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
-"""The multiples of a width at which calibration is looked at."""
+"""Multiples of the width at which calibration is evaluated."""
 
 
 class Coverage(NamedTuple):
     """Counts of transitions.
 
     `covered` have |cost − mean| ≤ width, `exceeded` cost > mean + width, which is the side that matters; `vacuous` have
-    a width of 1 or more, which says nothing of a cost in [0, 1] and always covers it. `near` have a cost within 0.1 of
-    their threshold. Of several costs all must be covered, and one exceeded, vacuous or near suffices.
+    a width of 1 or more, which always covers a cost in [0, 1] and says nothing. `near` have a cost within 0.1 of their
+    threshold. With several costs, all must be covered, and one that is exceeded, vacuous or near is enough.
     """
 
     rows: int = 0
@@ -38,9 +38,9 @@ class Coverage(NamedTuple):
 
 
 def measure(quantifier: Quantifier, data: Transitions, thresholds: Array) -> Coverage:
-    """Compare predictions with true costs, given the thresholds (n,) or (n, K) that they had to keep.
+    """Compare predictions with true costs, whose thresholds were (n,) or (n, K).
 
-    What cannot be predicted, because the quantifier raises or returns a NaN, is not covered and counts as exceeded.
+    A transition for which the quantifier raises or returns a NaN is not covered and counts as exceeded.
     """
     rows = _evenly(len(data.costs))
     costs, limits = _columns(data.costs[rows]), _columns(thresholds[rows])
@@ -58,14 +58,14 @@ def measure(quantifier: Quantifier, data: Transitions, thresholds: Array) -> Cov
 
 
 class Calibration(NamedTuple):
-    """How many of the `rows` whose width says anything (less than 1) lie within each of `FACTORS` times that width."""
+    """How many of the `rows` with an informative width (below 1) are within each of `FACTORS` times that width."""
 
     rows: int
     within: tuple[int, ...]
 
 
 def calibration(quantifier: Quantifier, data: Transitions) -> Calibration:
-    """Whether a quantifier's widths are of the right size: none needed to be larger, or all could be smaller."""
+    """Evaluate whether a quantifier's widths are too small, too large, or right."""
     rows = _evenly(len(data.costs))
     costs = _columns(data.costs[rows])
     mean, width = _predictions(quantifier, data.states[rows], data.actions[rows], costs.shape)
@@ -76,12 +76,12 @@ def calibration(quantifier: Quantifier, data: Transitions) -> Calibration:
 
 
 def total(parts: list[Coverage]) -> Coverage:
-    """The counts of several epochs together."""
+    """Sum of the counts of several epochs."""
     return Coverage(*(sum(counts) for counts in zip(*parts, strict=True))) if parts else Coverage()
 
 
 def _evenly(count: int) -> NDArray[np.int64]:
-    """At most `MOST_ROWS` of so many rows."""
+    """Indices of at most `MOST_ROWS` evenly spaced rows."""
     return np.unique(np.linspace(0, count - 1, min(MOST_ROWS, count)).astype(np.int64))
 
 
@@ -96,7 +96,7 @@ def _predictions(quantifier: Quantifier, states: Array, actions: Array, shape: t
         mean, width = (
             np.asarray(part, dtype=np.float64).reshape(shape) for part in quantifier.predict(states, actions[:, None])
         )
-    except Exception:  # whatever went wrong, nothing was predicted; the shield says what
+    except Exception:  # nothing was predicted; the shield reports the reason
         return np.full(shape, np.nan), np.full(shape, np.nan)
     return np.clip(mean, 0.0, 1.0), width  # costs are clipped, those of signals far from their limits, too
 

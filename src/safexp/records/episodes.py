@@ -1,4 +1,4 @@
-"""What happened, episode by episode, from true rewards and true costs alone: nothing here knows of the shield."""
+"""Record of episodes, from true rewards and true costs only, independent of the shield."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from safexp.core.arrays import Array, Flags, Observations
 class Episode(NamedTuple):
     """One finished episode.
 
-    `true_return` adds up the environment's rewards, `penalised_return` those that the learner got. `cost` and
-    `max_step_cost` are in the user's units (of several costs, their sum); `violated` is judged by the constraint's
+    `true_return` sums the environment's rewards, `penalised_return` those that the learner received. `cost` and
+    `max_step_cost` are in the user's units (with several costs, their sum); `violated` is judged by the constraint's
     original definition. `end_step` counts environment steps since the start of training, `takeovers` the steps under
-    another controller than the learner, `unreadable` those whose cost could not be read and was judged at its worst,
+    a controller other than the learner, `unreadable` those whose cost could not be read and counts as the largest,
     `drills` those that another controller drove to test a certificate.
     """
 
@@ -47,7 +47,7 @@ class Drivers(NamedTuple):
 
 
 class Witness(Protocol):
-    """Is told by a `Recorder` when something happens: episodes begin, all environments step, an episode ends."""
+    """Observer of a `Recorder`: called when episodes begin, when all environments step, and when an episode ends."""
 
     def begin(self, environments: Flags) -> None: ...
 
@@ -57,12 +57,12 @@ class Witness(Protocol):
 
 
 class Recorder:
-    """Follows n environments and keeps a row for every episode that ends, and counts over all of them.
+    """Recorder of n environments: one row for every finished episode, and totals.
 
-    A `witness`, if there is one, can keep what else it sees. `latest` (n,) or (n, K) is what the last step brought.
+    An optional `witness` is notified of every event. `latest` (n,) or (n, K) has the signals of the last step.
     """
 
-    transient = ("episodes", "witness")  # a run's folder has them in files of their own
+    transient = ("episodes", "witness")  # stored in separate files of the run folder
 
     def __init__(self, constraint: Constraint, num_envs: int) -> None:
         self.episodes: list[Episode] = []
@@ -76,10 +76,10 @@ class Recorder:
         self.latest = np.zeros((num_envs, *costs))
         self._first = np.zeros((num_envs, *costs))
         self._signals = np.zeros((num_envs, 256, *costs))
-        self._limits = np.zeros((num_envs, 256, *costs))  # of the steps so far, and of the one that comes
+        self._limits = np.zeros((num_envs, 256, *costs))  # of the steps so far and of the next one
 
     def begin(self, environments: Flags, observations: Observations) -> None:
-        """Episodes start in these of the n environments."""
+        """Start episodes in these of the n environments."""
         self._first[environments] = self.constraint.first_signal(observations)[environments]
         self._length[environments] = 0
         self._totals[environments] = 0.0
@@ -94,7 +94,7 @@ class Recorder:
         drivers: Drivers = Drivers(),  # noqa: B008 (immutable)
         unreadable: Flags | bool = False,
     ) -> None:
-        """One step of all environments, (n,) each."""
+        """Record one step of all environments, (n,) each."""
         self._signals[np.arange(len(rewards)), self._length] = signals
         self.latest = signals
         counts = np.broadcast_arrays(rewards, *drivers, unreadable)
@@ -109,11 +109,11 @@ class Recorder:
             self.witness.step()
 
     def pay(self, rewards: Array) -> None:
-        """The rewards (n,) that the learner got for the last step."""
+        """Record the rewards (n,) that the learner received for the last step."""
         self._totals[:, 1] += rewards
 
     def end(self, environments: Flags, stopped: Flags) -> None:
-        """Episodes end in these environments; `stopped` tells which of them were stopped."""
+        """End the episodes in these environments, of which some were `stopped`."""
         for i in np.flatnonzero(environments):
             first, signals = self._first[i : i + 1], self._signals[i, : self._length[i]]
             constraint = self._as_it_was(int(i))
@@ -148,30 +148,30 @@ class Recorder:
 
     @property
     def running(self) -> Flags:
-        """Which environments are in an episode that has had a step and has not ended."""
+        """Which environments are in an unfinished episode with at least one step."""
         return self._length > 0
 
     @property
     def returns(self) -> Array:
-        """The true returns (n,) so far of the episodes that are running."""
+        """True returns (n,) so far of the running episodes."""
         return self._totals[:, 0].copy()
 
     @property
     def violations(self) -> int:
-        """How many episodes broke the constraint, finished or still running."""
+        """Number of episodes, finished or running, that violated the constraint."""
         return self._violations + sum(self._violated(int(i)) for i in np.flatnonzero(self.running))
 
     def _violated(self, environment: int) -> bool:
-        """Judge the episode of an environment so far, by the limits that held when its steps came."""
+        """Judge the episode of an environment so far, by the limits that held at each step."""
         signals = self._signals[environment, : self._length[environment]]
         return self._as_it_was(environment).violated(self._first[environment, ...], signals)
 
     def _as_it_was(self, environment: int) -> Constraint:
-        """The constraint with the limits that held when the steps of an environment's episode came."""
+        """The constraint with the limits that held at each step of an environment's episode."""
         return self.constraint.settled(self._limits[environment, : self._length[environment]])
 
     def _ask_limits(self, environments: Flags) -> None:
-        """Ask for the limits of the next steps of these environments, now that they come."""
+        """Query the limits of the next step of these environments."""
         if environments.any():
             steps = self._length[environments]
             self._limits[environments, steps] = self.constraint.limits_at(steps)

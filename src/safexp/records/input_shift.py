@@ -1,4 +1,4 @@
-"""Reservoir sample and range of what a quantifier was trained on, for detecting input shift later."""
+"""Reservoir sample and range of a quantifier's training inputs, for detecting input shift later."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from safexp.core.arrays import Array
 
 SAMPLE = 256
-"""How many inputs are kept: enough to see a distribution shift by a tenth, and 50 kB of a robot's file."""
+"""Number of inputs kept: enough to detect a shift of a distribution by a tenth, in 50 kB of a robot's file."""
 
 NAME = "inputs."
-"""What the names of the arrays begin with in a file."""
+"""Prefix of the array names in a file."""
 
 
 class Shift(NamedTuple):
-    """How one input (s0, s1, … of a state, a0, a1, … of an action) differs from training.
+    """Shift of one input (s0, s1, … of a state, a0, a1, … of an action) from training.
 
-    `distance` is the largest difference of the two distribution functions, from 0 (the same) to 1 (apart); `outside` is
-    the share of inputs beyond the smallest and largest that training saw.
+    `distance` is the largest difference of the two distribution functions, from 0 (equal) to 1 (disjoint); `outside` is
+    the share of inputs outside the range of training.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Shift(NamedTuple):
 
 
 class InputSample:
-    """An even sample of all (state, action) pairs of a training, their range and number; learns them as they come."""
+    """Reservoir sample of all (state, action) pairs of a training, with their range and number."""
 
     def __init__(self, seed: int = 0) -> None:
         self.count = 0
@@ -40,12 +40,12 @@ class InputSample:
         self._range: Array = np.zeros((2, 0))
 
     def add(self, states: Array, actions: Array) -> None:
-        """Take in further states (n, ds) and actions (n, da)."""
+        """Add states (n, ds) and actions (n, da)."""
         if not len(states):
             return
         pairs = np.concatenate([states, actions], axis=1)
         ends = np.stack([pairs.min(axis=0), pairs.max(axis=0)])
-        # Every pair draws a number; those with the largest stay.
+        # Every pair draws a random number; the pairs with the largest are kept.
         draws = self._rng.random(len(pairs))
         latest = pairs.astype(np.float32)
         if self.count:
@@ -57,7 +57,7 @@ class InputSample:
         self.num_states = states.shape[1]
 
     def compare(self, states: Array, actions: Array) -> tuple[list[Shift], float]:
-        """How further inputs differ, the most shifted first, and which share of them is outside in any respect."""
+        """Shift of other inputs, the most shifted first, and the share of them with any entry out of range."""
         pairs = np.concatenate([states, actions], axis=1)
         if pairs.shape[1:] != self._sample.shape[1:]:
             raise ValueError(f"inputs have {pairs.shape[1]} entries, but training saw {self._sample.shape[1]}.")
@@ -70,7 +70,7 @@ class InputSample:
         return sorted(found, key=lambda one: -one.distance), float(outside.any(axis=1).mean())
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything as named arrays."""
+        """The sample as named arrays."""
         if not self.count:
             return {}
         counts = np.array([self.count, self.num_states])
@@ -83,7 +83,7 @@ class InputSample:
         return {f"{NAME}{name}": part for name, part in parts.items()}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take back what `state` returned, out of all arrays of a file; older files have nothing."""
+        """Restore what `state` returned from the arrays of a file; older files have none."""
         if f"{NAME}counts" in arrays:
             self._sample = np.array(arrays[f"{NAME}sample"], dtype=np.float32)
             self._draws, self._range = (

@@ -1,4 +1,4 @@
-"""Statistics that a report may quote."""
+"""Statistics for reports: exact, anytime and bootstrap intervals, inter-quartile means."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from numpy.typing import ArrayLike
 
 from safexp.core.arrays import Array
 
-# scipy is imported by the function that uses it, because it takes longer to import than all the rest.
+# Functions import scipy themselves, because it takes longer to import than everything else.
 
 TRIMMED = 0.25
-"""The share of the scores that an inter-quartile mean leaves out at either end."""
+"""Share of the scores that an inter-quartile mean drops at either end."""
 
 RESAMPLES = 2000
-"""How many bootstrap samples an interval is read from."""
+"""Number of bootstrap samples for an interval."""
 
 BISECTIONS = 60
-"""Halvings of [0, 1]: more than a double has digits."""
+"""Number of bisections of [0, 1]: more than a double has bits."""
 
 
 def exact_interval(count: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -42,7 +42,7 @@ def upper_bound(count: int, total: int, confidence: float = 0.95) -> float:
 
 
 def mean_and_deviation(scores: ArrayLike, axis: int = -1) -> tuple[Any, Any]:
-    """The mean and one standard deviation σ (of these scores, not of a population behind them), as the paper shows."""
+    """The mean and one standard deviation σ (of these scores, not of the population), as the paper shows."""
     values = np.asarray(scores, dtype=np.float64)
     return values.mean(axis=axis), values.std(axis=axis)
 
@@ -57,8 +57,8 @@ def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Any:
 def interquartile_interval(strata: Sequence[ArrayLike], seed: int = 0) -> tuple[Any, Any]:
     """The 95% stratified bootstrap interval of the inter-quartile mean of all scores together.
 
-    Every stratum (…, n), such as the scores of a task's seeds, is resampled by itself, along its last axis; leading
-    axes, such as epochs, each have an interval of their own.
+    Every stratum (…, n), such as the scores of a task's seeds, is resampled separately, along its last axis; there is
+    one interval for each entry of the leading axes, such as epochs.
     """
 
     def pooled(*samples: Array, axis: int = -1) -> Any:
@@ -68,7 +68,7 @@ def interquartile_interval(strata: Sequence[ArrayLike], seed: int = 0) -> tuple[
 
 
 def probability_of_improvement(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> float:
-    """How probably a run of ours has a better score than one of theirs on the same task, ties counting half.
+    """Probability that a run of ours scores better than one of theirs on the same task; ties count half.
 
     `ours` and `theirs` hold the scores of each task, (n,) and (m,): the mean over tasks of the Mann-Whitney statistic.
     """
@@ -82,7 +82,7 @@ def improvement_interval(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike],
 
 
 def ratio_interval(ours: ArrayLike, theirs: ArrayLike, seed: int = 0) -> tuple[float, float]:
-    """The 95% bootstrap interval of the ratio of two means, (n,) and (m,), each side resampled by itself."""
+    """The 95% bootstrap interval of the ratio of two means, (n,) and (m,), each side resampled separately."""
 
     def ratio(ours: Array, theirs: Array, axis: int = -1) -> Any:
         return ours.mean(axis=axis) / theirs.mean(axis=axis)
@@ -92,7 +92,7 @@ def ratio_interval(ours: ArrayLike, theirs: ArrayLike, seed: int = 0) -> tuple[f
 
 
 def _improvement(*samples: Array, axis: int = -1) -> Any:
-    """The statistic of samples (…, n), first all of ours, then as many of theirs."""
+    """`probability_of_improvement` of samples (…, n): all of ours, then equally many of theirs."""
     if len(samples) % 2:
         raise ValueError(f"{len(samples)} samples: give the scores of both sides for every task.")
     pairs = zip(samples[: len(samples) // 2], samples[len(samples) // 2 :], strict=True)
@@ -130,12 +130,12 @@ def _scores(sample: ArrayLike) -> Array:
 
 
 def anytime_interval(count: ArrayLike, total: ArrayLike, confidence: float = 0.95) -> tuple[Array, Array]:
-    """Intervals of a probability that hold at all times at once, so that one may look and stop whenever one likes.
+    """Confidence sequence of a probability: intervals that hold at all times at once, for any stopping rule.
 
     With k events in n trials, the wealth of a bettor who spreads his money over all probabilities q by Jeffreys' prior
-    is M(p) = ∫ qᵏ(1 − q)ⁿ⁻ᵏ dBeta(q; ½, ½) / (pᵏ(1 − p)ⁿ⁻ᵏ), a martingale if p is the truth. By Ville's inequality it
-    ever exceeds 1/α with probability at most α; the interval is where it does not (Robbins 1970). M is convex in p with
-    its least value at k/n. `count` and `total` may be arrays; so are both ends then.
+    is M(p) = ∫ qᵏ(1 − q)ⁿ⁻ᵏ dBeta(q; ½, ½) / (pᵏ(1 − p)ⁿ⁻ᵏ), a martingale if p is the true probability. By Ville's
+    inequality it ever exceeds 1/α with probability at most α; the interval is where it does not (Robbins 1970). M is
+    convex in p with its minimum at k/n. `count` and `total` may be arrays; then so are both ends.
     """
     from scipy.special import betaln, xlog1py, xlogy
 

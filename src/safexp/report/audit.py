@@ -10,11 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from safexp.audit.results import CONFIDENCE, Audit, Judged, assumptions
 from safexp.core.files import write_bytes
 from safexp.records.coverage import FACTORS
+from safexp.report.pages import page_template
 from safexp.report.terminal import plain_console, print_rows
 
 WIDTH, HEIGHT = 640, 180
@@ -56,11 +55,8 @@ def write_audit(path: Path, found: Audit) -> None:
 
 
 def render(found: Audit) -> str:
-    """The page as HTML; the template escapes every string."""
-    environment = Environment(
-        loader=PackageLoader("safexp.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    return environment.get_template("audit.html").render(
+    """The page as HTML."""
+    return page_template("audit.html").render(
         found=found,
         verdict=verdict(found),
         numbers=numbers(found),

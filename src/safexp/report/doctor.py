@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from safexp.core.files import write_bytes
 from safexp.doctor.examine import Examination, Limit
 from safexp.doctor.findings import RANKS, Finding, Severity, percent
 from safexp.report.doctor_pictures import pictures
+from safexp.report.pages import page_template
 from safexp.report.terminal import plain_console, print_rows
 
 STYLES: Mapping[Severity, str] = MappingProxyType({"ok": "bold green", "caution": "bold yellow", "stop": "bold red"})
@@ -57,11 +56,8 @@ def write_examination(path: Path, found: Examination) -> None:
 
 
 def render(found: Examination) -> str:
-    """The page as HTML; the template escapes every string."""
-    environment = Environment(
-        loader=PackageLoader("safexp.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    return environment.get_template("doctor.html").render(
+    """The page as HTML."""
+    return page_template("doctor.html").render(
         found=found,
         findings=by_severity(found),
         signs=SIGNS,

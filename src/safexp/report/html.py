@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -17,6 +16,7 @@ from safexp.report.frontier import frontier_charts
 from safexp.report.groups import RunGroup, by_task, group_runs
 from safexp.report.limits import limited_quantity
 from safexp.report.maps import maps
+from safexp.report.pages import page_template
 from safexp.report.summary import (
     GroupSummary,
     between,
@@ -57,17 +57,14 @@ def write_report(path: Path, runs: Sequence[Run], problems: Sequence[str] = (), 
 
 
 def render(runs: Sequence[Run], problems: Sequence[str] = (), reference: str | None = None) -> str:
-    """The report as HTML; the template escapes every string."""
-    environment = Environment(
-        loader=PackageLoader("safexp.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
+    """The report as HTML."""
     names = labels(runs)
     groups = group_runs(runs)
     compared = reference_name(groups, reference)
     drawn_as = plots.styles(groups)
     tasks = by_task(groups)
     tables = {task: _table(members, compared) for task, members in tasks.items()}
-    return environment.get_template("template.html").render(
+    return page_template("template.html").render(
         tasks=[_task(task, members, tables[task], drawn_as) for task, members in tasks.items()],
         headings={heading for table in tables.values() for row in table for heading in row.cells},
         rows=[_run_row(run, name) for run, name in zip(runs, names, strict=True)],

@@ -260,7 +260,7 @@ class RunConfig:
 
     @property
     def signal_limits(self) -> list[Within]:
-        """What `within` says."""
+        """The limits on signals, from `within`."""
         return [parse_within(text) for text in self.within]
 
     def _check_constraint(self) -> None:

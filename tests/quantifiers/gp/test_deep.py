@@ -163,7 +163,7 @@ def test_a_question_of_another_shape_is_refused_and_nothing_is_known_before_data
     gp.fit(circle(50))
     with pytest.raises(ValueError, match=r"DeepGP learned states \(n, 2\) and actions \(n, m, 2\), got"):
         gp.predict(np.zeros((1, 3)), np.zeros((1, 4, 2)))
-    with pytest.raises(ValueError, match=r"DeepGP\(target='margin'\) was given transitions without margins"):
+    with pytest.raises(ValueError, match=r"DeepGP\(target='margin'\) received transitions without margins"):
         DeepGP("margin").update(circle(5)._replace(margins=None))
 
 

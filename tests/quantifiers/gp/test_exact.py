@@ -295,5 +295,5 @@ def test_only_a_variance_above_the_novelty_is_worth_a_place():
 
 def test_several_costs_in_one_process_are_refused():
     data = Transitions(np.zeros((4, 2)), np.zeros((4, 1)), np.zeros((4, 2)))
-    with pytest.raises(ValueError, match="give each of several costs a quantifier of its own"):
+    with pytest.raises(ValueError, match="use one quantifier for each of several costs"):
         ExactGP(1.0, 1.0).fit(data)

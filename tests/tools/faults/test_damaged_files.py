@@ -80,8 +80,8 @@ def test_files_from_before_digests_are_read(tmp_path):
         ({"num_candidates": 10**9}, "num_candidates=1000000000; expected a whole number of at most 10,000"),
         ({"action_space": {"kind": "Discrete", "n": 10**9, "start": 0}}, "asks for Discrete actions=1000000000"),
         ({"action_space": {"kind": "MultiBinary", "n": [10**6, 10**6]}}, "asks for entries of a space=1000000"),
-        ({"safe_action": {"a": 1}}, "holds what no file of safexp's does"),
-        ({"quantifier": {"name": "PerCost", "parts": 3}}, "holds what no file of safexp's does"),
+        ({"safe_action": {"a": 1}}, "its content is not valid"),
+        ({"quantifier": {"name": "PerCost", "parts": 3}}, "its content is not valid"),
     ],
 )
 def test_a_file_cannot_ask_for_what_it_likes(saved, change, message):

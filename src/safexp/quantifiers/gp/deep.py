@@ -18,33 +18,32 @@ from safexp.quantifiers.targets import Target
 
 
 class DeepGP(InducingGP[DeepModel]):
-    """Gaussian processes of Gaussian processes (Salimbeni and Deisenroth 2017), on the cost or on the margin.
+    """Deep Gaussian process (Salimbeni and Deisenroth 2017) of the cost or the margin.
 
     Hidden layers of `widths` processes with linear means, then one process whose q(v) and noise are set to their
     optimum in closed form. Mean and width come from `num_samples` fixed samples of the hidden values; the width is a
-    multiple of the standard deviation of an observation. It promises nothing by itself: measure its coverage and
-    calibrate it. Inputs are standardised as they were in the first data.
+    multiple of the standard deviation of an observation. It has no guarantee: measure its coverage and calibrate it.
+    Inputs are standardised by the first data.
 
-    As in `SparseGP`, far from the output layer's inducing points the worst is predicted; but linear means go on for
-    ever, so that far inputs may land among known hidden values: a deep GP can be sure of itself where it has seen
-    nothing.
+    As in `SparseGP`, far from the output layer's inducing points the worst is predicted; but linear means have no
+    bound, so distant inputs may be mapped to known hidden values: a deep GP can be confident where it has no data.
 
     Args:
         target: "cost" or "margin"; see `SparseGP`.
-        widths: of the hidden layers; the paper's are (16, 16).
+        widths: numbers of processes in the hidden layers; the paper's are (16, 16).
         num_inducing: inducing points of every process; the paper's are 128.
         shared: the faster variant. The processes of a hidden layer share their inducing inputs and kernel, and the
             entries of q(v) are independent.
-        num_samples: samples of the hidden values in a prediction; 10, or 2 of the faster variant.
-        delta: a normal variable leaves the interval with probability δ; each time, and under the model only.
-        multiplier: of the deviation, in place of the normal quantile that belongs to `delta`.
-        capacity: how many transitions are kept; see `DataSet`.
+        delta: a normal variable leaves the interval with probability δ; for a single prediction, under the model.
+        multiplier: multiplier of the standard deviation, in place of the normal quantile of `delta`.
+        num_samples: samples of the hidden values in a prediction; 10, or 2 for the faster variant.
+        capacity: number of transitions stored; see `DataSet`.
         steps: gradient steps of an update.
         first_steps: gradient steps from scratch.
-        batch_size: how many transitions a gradient step looks at.
-        learning_rate: of Adam from scratch; an update has a fifth of it.
+        batch_size: transitions in a gradient step.
+        learning_rate: learning rate of Adam from scratch; an update uses a fifth of it.
         reach: see `SparseGP`.
-        seed: of first values, batches, samples, and of what is kept.
+        seed: seed of initial values, batches, samples, and the stored sample.
     """
 
     def __init__(
@@ -54,9 +53,9 @@ class DeepGP(InducingGP[DeepModel]):
         widths: Sequence[int] = (16, 16),
         num_inducing: int = 128,
         shared: bool = False,
-        num_samples: int | None = None,
         delta: float = 0.01,
         multiplier: float | None = None,
+        num_samples: int | None = None,
         capacity: int = 2048,
         steps: int = 20,
         first_steps: int = 200,

@@ -1,4 +1,4 @@
-"""What a deep GP has learned, and its predictions: single precision, and no factorisation."""
+"""Parameters of a deep GP, and its predictions, in single precision and without a factorisation."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from safexp.quantifiers.regression import check_finite, factor
 Single = NDArray[np.float32]
 
 JITTERS = (1e-4, 1e-3, 1e-2)
-"""Coarser than a sparse GP's: with them single precision keeps enough digits."""
+"""Coarser than a sparse GP's, so that single precision has enough digits."""
 
 CHUNK = 1024
-"""How many points a layer looks at together, so that its covariances stay in the processor's cache."""
+"""Number of points that a layer processes at a time, so that its covariances fit into the processor's cache."""
 
 
 @dataclass(frozen=True)
 class LayerModel:
-    """Q processes of d inputs with M inducing inputs each (G = Q), or shared by all (G = 1).
+    """Parameters of a layer: Q processes of d inputs, with M inducing inputs each (G = Q) or shared by all (G = 1).
 
     Inducing inputs (G, M, d), the logarithms of lengthscales (G, d) and prior variances (G,), the weights (d, Q) of a
     linear mean, and q(v) of whitened values: means (Q, M) and roots (Q, M, M), or deviations (Q, M) if shared.
@@ -43,7 +43,7 @@ class LayerModel:
 
 @dataclass(frozen=True)
 class DeepModel:
-    """Standardisation (d,) of the inputs, hidden layers and then the output's, and the noise's variance."""
+    """Parameters of a deep GP: standardisation (d,) of the inputs, hidden layers, output layer, and noise variance."""
 
     shift: Array
     scale: Array
@@ -51,7 +51,7 @@ class DeepModel:
     log_noise: Array
 
     def state(self) -> dict[str, Array]:
-        """As named arrays."""
+        """The parameters as named arrays."""
         own = {"shift": self.shift, "scale": self.scale, "log_noise": self.log_noise}
         return own | {
             f"{index}.{field.name}": getattr(layer, field.name)
@@ -61,7 +61,7 @@ class DeepModel:
 
     @classmethod
     def of(cls, state: dict[str, NDArray[Any]]) -> DeepModel:
-        """The model that `state` described."""
+        """Build from the arrays of `state`."""
         count = sum(name.endswith(".inducing") for name in state)
         names = [field.name for field in fields(LayerModel)]
         layers = tuple(LayerModel(**{name: np.array(state[f"{k}.{name}"]) for name in names}) for k in range(count))
@@ -69,10 +69,10 @@ class DeepModel:
 
 
 class DeepPredictor:
-    """A deep GP ready for questions.
+    """Predictions of a deep GP.
 
-    Each of `num_samples` samples runs all points through the hidden layers with the same standard normal draws, so that
-    an answer depends on the question alone. The draws come in pairs of opposite sign, scaled to variance 1.
+    Each of `num_samples` samples passes all points through the hidden layers with the same standard normal draws, so a
+    prediction depends on its inputs alone. The draws come in pairs of opposite sign, scaled to variance 1.
     """
 
     def __init__(self, model: DeepModel, hidden: HiddenLayers, num_samples: int, seed: int) -> None:
@@ -84,7 +84,7 @@ class DeepPredictor:
         self._noise = float(np.exp(model.log_noise))
 
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        """Mean without the prior's, and variance of an observation, (n, m)."""
+        """Mean less the prior mean, and variance of an observation, (n, m)."""
         n, m, _ = actions.shape
         pairs = np.concatenate([np.repeat(states, m, axis=0), actions.reshape(n * m, -1)], axis=1)
         x = ((pairs - self.model.shift) / self.model.scale).astype(np.float32)
@@ -115,7 +115,7 @@ class HiddenLayers:
 
 
 def draws(count: int, width: int, seed: int, layer: int) -> Single:
-    """Standard normal numbers (count, width) with mean 0 and variance 1 in every column; a lone one is 0."""
+    """Standard normal numbers (count, width) with mean 0 and variance 1 in every column; a single one is 0."""
     half = np.random.default_rng([seed, layer]).standard_normal((count // 2, width))
     pairs = np.concatenate([half, -half, np.zeros((count % 2, width))])
     size = np.sqrt((pairs**2).mean(axis=0))
@@ -123,7 +123,7 @@ def draws(count: int, width: int, seed: int, layer: int) -> Single:
 
 
 class _Separate:
-    """Processes with inducing inputs of their own: variance k** + kᵀBk for B = L⁻ᵀ(S − I)L⁻¹, mean kᵀL⁻ᵀm."""
+    """Processes with separate inducing inputs: variance k** + kᵀBk for B = L⁻ᵀ(S − I)L⁻¹, mean kᵀL⁻ᵀm."""
 
     def __init__(self, layer: LayerModel) -> None:
         self._linear = layer.weights.astype(np.float32)
@@ -150,7 +150,7 @@ class _Separate:
 
 
 class _Output:
-    """The last process, whose variance is small beside its prior's and needs more digits.
+    """The output process, whose variance is small compared with the prior's and needs more digits.
 
     With (I − S) = U·diag(λ)·Uᵀ the variance is k** − Σ λᵢ(wᵢᵀk)² for the columns wᵢ of L⁻ᵀU, a sum of squares.
     """
@@ -176,7 +176,7 @@ class _Output:
 
 
 class _Shared:
-    """Processes that share their inducing inputs, with independent whitened values: one product serves all.
+    """Processes that share their inducing inputs, with independent whitened values: one product for all of them.
 
     With a = L⁻¹k the variances are k** + Σ aᵢ²(sᵢ² − 1) and the means aᵀm.
     """

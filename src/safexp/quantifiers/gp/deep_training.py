@@ -25,22 +25,22 @@ from safexp.quantifiers.gp.variational import (
 from safexp.quantifiers.regression import standards
 
 ROUND = 20
-"""Gradient steps between two closed forms while a model is young."""
+"""Gradient steps between closed-form updates while a model is young."""
 
 WHOLE, YOUNG_WHOLE = 20, 2
-"""Every which step moves kernels, inducing inputs and roots, too."""
+"""Interval of the steps that also update kernels, inducing inputs and roots."""
 
 WARM = 0.2
-"""The learning rate of a model that is not young, as a share of the first one."""
+"""Learning rate of a model that is no longer young, as a share of the first."""
 
 PACE = 5.0
-"""How much faster kernels and inducing inputs move when they do."""
+"""Factor of the learning rate for kernels and inducing inputs."""
 
 LEAST_NOISE = 1e-2
-"""The noise's deviation as a share of the data's scale."""
+"""Smallest noise deviation, as a share of the data's scale."""
 
 HIDDEN_DEVIATION = 0.1
-"""Of the hidden processes' prior at first, beside linear means of about 1."""
+"""Initial prior variance of the hidden processes, whose linear means are about 1."""
 
 
 class Hidden(NamedTuple):
@@ -61,14 +61,14 @@ class Hidden(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """What a layer needs while its kernel and roots stay, (G, M, M): L⁻¹, and of separate processes L⁻ᵀ(S − I)L⁻¹."""
+    """Factors of a layer with fixed kernel and roots, (G, M, M): L⁻¹, and L⁻ᵀ(S − I)L⁻¹ for separate processes."""
 
     inverse: Tensor
     middle: Tensor | None
 
 
 def hidden_moments(layer: Hidden, x: Tensor, solved: Solved | None = None) -> tuple[Tensor, Tensor]:
-    """Means and variances (n, Q) of a layer at points x (n, d), quicker with what is already solved."""
+    """Means and variances (n, Q) of a layer at points x (n, d), faster with factors from `solve`."""
     if solved is not None and solved.middle is not None:
         k = covariance(layer.kernel, x[None], layer.kernel.inducing)
         mean = (k @ (layer.mean[:, None] @ solved.inverse).mT)[:, :, 0]
@@ -105,7 +105,7 @@ def bound(
 ) -> Tensor:
     """The evidence lower bound per transition, estimated from a batch x (n, d), y (n,) of `total` transitions.
 
-    `layers` are the hidden ones and then the output's; `draws` (n, Q) are standard normal, for every hidden layer.
+    `layers` are the hidden layers, then the output layer; `draws` (n, Q) are standard normal, for every hidden layer.
     """
     mean, variance = hidden_moments(layers[0], x, solved[0])
     for layer, ready, draw in zip(layers[1:], solved[1:], draws, strict=True):
@@ -127,11 +127,11 @@ def train(
     learning_rate: float,
     rng: np.random.Generator,
 ) -> tuple[DeepModel, HiddenLayers]:
-    """A model of `values` (n,), less the prior's mean, at `pairs` (n, d); it starts from an old one if there is any.
+    """Train a model of `values` (n,) less the prior mean at `pairs` (n, d), starting from an old one if there is any.
 
-    Every step moves the linear means and the means of the hidden layers' q(v). Every twentieth, and every second while
-    the model is young, moves the rest as well: kernels, inducing inputs and roots; covariances must then be factorised
-    anew. A model that is no longer young moves at a fifth of the learning rate.
+    Every step updates the linear means and the means of the hidden layers' q(v). Every twentieth, and every second
+    while the model is young, also updates kernels, inducing inputs and roots; covariances must then be factorised
+    again. A model that is no longer young is trained at a fifth of the learning rate.
 
     The output layer's q(v) and the noise are set to their optimum on the whole data set, every twenty steps while the
     model is young, and at the end. Also returns the hidden layers, ready for predictions.
@@ -179,9 +179,9 @@ def train(
 def _refine(
     layers: list[Hidden], x: Tensor, y: Tensor, log_noise: Tensor, size: float, rng: np.random.Generator
 ) -> tuple[HiddenLayers, Tensor]:
-    """Put the best q(v) for one sample of the hidden values into the last layer.
+    """Set the last layer's q(v) to its optimum for one sample of the hidden values.
 
-    Returns the hidden layers, ready for predictions, and the best noise for that q(v).
+    Returns the hidden layers, ready for predictions, and the optimal noise for that q(v).
     """
     hidden = HiddenLayers([_to_model(layer) for layer in layers[:-1]])
     draws = [_draws(layer, len(x), rng).numpy()[None] for layer in layers[:-1]]
@@ -195,7 +195,7 @@ def _refine(
 
 @th.no_grad()
 def solve(layer: Hidden) -> Solved:
-    """What a layer's kernel and q(v) come to while its inducing inputs stay as they are."""
+    """Factors of a layer's kernel and q(v) for fixed inducing inputs."""
     cholesky = factor(covariance(layer.kernel, layer.kernel.inducing, layer.kernel.inducing), JITTERS)
     identity = th.eye(cholesky.shape[-1], dtype=cholesky.dtype).expand_as(cholesky)
     inverse = th.linalg.solve_triangular(cholesky, identity, upper=False)
@@ -218,7 +218,7 @@ def _beginning(
     num_inducing: int,
     rng: np.random.Generator,
 ) -> list[Hidden]:
-    """Layers that pass on linear features of the inputs, with inducing inputs from the data."""
+    """Initial layers: linear features of the inputs, with inducing inputs from the data."""
     rows = rng.choice(len(x), num_inducing, replace=len(x) < num_inducing)
     noise = rng.standard_normal((num_inducing, x.shape[1]), dtype=np.float32)
     inducing = x[th.from_numpy(rows)] + 1e-2 * th.from_numpy(noise)
@@ -262,5 +262,5 @@ def _from_model(layer: LayerModel) -> Hidden:
 
 
 def _to_model(layer: Hidden) -> LayerModel:
-    # Contiguous as a file gives them back: the order in memory decides how products are rounded.
+    # Contiguous, as after loading from a file: the memory order affects the rounding of products.
     return LayerModel(*(part.detach().double().contiguous().numpy() for part in layer.tensors))

@@ -1,4 +1,4 @@
-"""An exact Gaussian process with the width that Theorem 6.1 should have (erratum 6)."""
+"""Exact Gaussian process with the corrected width of Theorem 6.1 (erratum 6)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from safexp.quantifiers.data_set import check_transitions
 from safexp.quantifiers.gp.kernels import Kernel, covariance
 
 CHUNK = 4096
-"""How many new points are looked at together; bounds the memory of an update."""
+"""Number of new points processed at a time; bounds the memory of an update."""
 
 
 class ExactGP(Quantifier):
@@ -27,20 +27,20 @@ class ExactGP(Quantifier):
 
     Kernel and lengthscales are fixed: fitting them to the data would void the bound.
 
-    Which points are kept: in the order they come, those whose posterior variance exceeds `novelty` times the prior's,
-    until there are `capacity` of them; nothing is ever dropped. The rule looks at where a point is and never at its
-    cost, so that the kept points are still an adapted sequence and the bound still holds.
+    Points are stored in the order they come if their posterior variance exceeds `novelty` times the prior's, until
+    there are `capacity` of them; none is ever dropped. The rule depends on where a point is and never on its cost, so
+    the stored points are still an adapted sequence and the bound still holds.
 
     Args:
-        lengthscale: of all inputs, or one for each entry of the state and then of the action.
-        norm_bound: B, the largest RKHS norm the cost may have; the user's knowledge.
+        lengthscale: one for all inputs, or one for each entry of the state and then of the action.
+        norm_bound: B, the largest RKHS norm of the cost, from the user's knowledge.
         noise: R, the sub-Gaussian scale of the noise in observed costs; 0 for costs that are a function of (s, a).
-        delta: the probability that the bound ever fails.
+        delta: probability that the bound ever fails.
         kernel: "rbf", "matern12", "matern32" or "matern52".
-        regulariser: λ; noise² by default, and 1e-6 where that is 0.
-        prior_mean: what is predicted where nothing is known.
-        capacity: the largest number of kept points.
-        novelty: the share of the prior variance that a point must still have to be kept.
+        regulariser: λ; noise² by default, and 1e-6 if that is 0.
+        prior_mean: prediction far from all data.
+        capacity: largest number of stored points.
+        novelty: smallest posterior variance of a point to be stored, as a share of the prior's.
     """
 
     is_regression = True
@@ -100,7 +100,7 @@ class ExactGP(Quantifier):
 
     @property
     def size(self) -> int:
-        """How many points are kept."""
+        """Number of stored points."""
         return self._size
 
     @property
@@ -146,9 +146,9 @@ class ExactGP(Quantifier):
         self._reweigh()
 
     def _keep_novel(self, points: Array, costs: Array) -> None:
-        """Keep those of these points (n, d), in their order, about which too little is known when their turn comes."""
-        # Row i of `whitened` is what the factor's row i says about every new point, so the variance left at a point is
-        # one minus its column's squared norm, however many points have been kept meanwhile.
+        """Store those of these points (n, d), in their order, whose posterior variance is still large."""
+        # Column j of `whitened` has the coordinates of new point j in the factor's rows, so its posterior variance is
+        # one minus the squared norm of its column, however many points have been stored in the meantime.
         whitened = np.zeros((self.capacity, len(points)))
         known = covariance(self.kernel, self._points[: self.size], points)
         whitened[: self.size] = self._inverse_factor[: self.size, : self.size] @ known
@@ -178,7 +178,7 @@ class ExactGP(Quantifier):
         return diagonal
 
     def _reweigh(self) -> None:
-        """What follows from the kept points, the same to the bit whether they were learned or loaded."""
+        """Compute the weights of the stored points, bit for bit the same whether they were learned or loaded."""
         factor = self._inverse_factor[: self.size, : self.size]
         self._log_det = -2 * float(np.log(np.diagonal(factor)).sum())
         self._weights = factor.T @ (factor @ (self._costs[: self.size] - self.prior_mean))

@@ -1,4 +1,4 @@
-"""What Gaussian processes with inducing points share: data, refits, the cost from what is modelled, and files."""
+"""Base class of Gaussian processes with inducing points: data, refits, predictions of costs, and state."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from safexp.quantifiers.support import REACH
 from safexp.quantifiers.targets import Target, normal_multiplier, prior_mean, target_of
 
 MODEL = "model."
-"""What the names of the model's arrays begin with in `InducingGP.state`."""
+"""Prefix of the model's array names in `InducingGP.state`."""
 
 
 class Model(Protocol):
-    """What was learned."""
+    """Learned parameters."""
 
     def state(self) -> dict[str, Array]:
-        """As named arrays."""
+        """The parameters as named arrays."""
 
 
 M = TypeVar("M", bound=Model)
 
 
 class Fitted(Protocol[M]):
-    """A model ready for questions."""
+    """A model that is ready to predict."""
 
     model: M
 
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        """Mean without the prior's, and variance of an observation, (n, m)."""
+        """Mean less the prior mean, and variance of an observation, (n, m)."""
 
 
 class InducingGP(FittedQuantifier, Generic[M]):
-    """A process that is trained on a bounded data set, and whose width is a multiple of its standard deviation.
+    """A process trained on a bounded data set, whose width is a multiple of its standard deviation.
 
     The arguments are those of `SparseGP`.
     """
@@ -89,16 +89,16 @@ class InducingGP(FittedQuantifier, Generic[M]):
 
     @abstractmethod
     def _trained(self, pairs: Array, values: Array, steps: int, rng: np.random.Generator) -> Fitted[M]:
-        """Train on `values` (n,), less the prior's mean, at `pairs` (n, d), from the old model if there is one."""
+        """Train on `values` (n,) less the prior mean at `pairs` (n, d), starting from the old model if there is one."""
 
     @abstractmethod
     def _from_state(self, parts: dict[str, NDArray[Any]]) -> Fitted[M]:
-        """The model whose `state` these parts are."""
+        """Build the model from the arrays of its `state`."""
 
     def _predicted(self, states: Array, actions: Array) -> tuple[Array, Array]:
         rows = self._data.rows
-        assert self._fitted is not None, "asked only where it knows"
-        assert rows is not None, "it was fitted to some"
+        assert self._fitted is not None, "called only after a fit"
+        assert rows is not None, "fitted to some rows"
         check_question(self._name, (rows.states.shape[1], rows.actions.shape[1]), states, actions)
         mean, variance = self._fitted.predict(states, actions)
         return mean, self._multiplier * np.sqrt(variance)
@@ -109,7 +109,7 @@ class InducingGP(FittedQuantifier, Generic[M]):
 
     @property
     def model(self) -> M | None:
-        """What was learned, if anything was."""
+        """The learned parameters, or None before the first fit."""
         return None if self._fitted is None else self._fitted.model
 
     def update(self, data: Transitions) -> None:

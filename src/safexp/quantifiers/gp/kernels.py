@@ -13,8 +13,8 @@ Kernel = Literal["rbf", "matern12", "matern32", "matern52"]
 
 
 def covariance(kernel: Kernel, x: Array, y: Array) -> Array:
-    """The matrix k(x_i, y_j) (n, m) of points x (n, d) and y (m, d) already divided by their lengthscales."""
-    from scipy.spatial.distance import cdist  # here, because the command line starts twice as fast without it
+    """The matrix k(x_i, y_j) (n, m) of points x (n, d) and y (m, d), already divided by the lengthscales."""
+    from scipy.spatial.distance import cdist  # not at the top: the command line starts twice as fast without it
 
     if kernel == "rbf":
         return np.asarray(np.exp(-0.5 * cdist(x, y, "sqeuclidean")))

@@ -1,4 +1,4 @@
-"""A sparse variational Gaussian process: inducing points, quick refits, and predictions without a factorisation."""
+"""Sparse variational Gaussian process: inducing points, fast refits, and predictions without a factorisation."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from safexp.quantifiers.regression import check_finite
 
 
 class SparseGP(InducingGP[SparseModel]):
-    """A Gaussian process with inducing points (Titsias 2009, Hensman et al. 2013) on the cost or on the margin.
+    """Gaussian process with inducing points (Titsias 2009, Hensman et al. 2013) of the cost or the margin.
 
-    The width is a multiple of the predictive standard deviation, the noise of an observation included. That is a
-    statement of the model: an approximate posterior with fitted lengthscales promises nothing about the world. Measure
-    its coverage and calibrate it. Two things make ignorance look like ignorance: away from all data the worst is
-    predicted (cost 1, or margin 0), and the prior's deviation never falls below the root mean square distance of the
-    data from that, so that a run without costs does not conclude that there are none.
+    The width is a multiple of the predictive standard deviation, including the noise of an observation. It holds under
+    the model only: an approximate posterior with fitted lengthscales gives no guarantee. Measure its coverage and
+    calibrate it. Two things keep it cautious without data: far from all data the worst is predicted (cost 1, or margin
+    0), and the prior's standard deviation never falls below the root mean square distance of the data from that, so a
+    run without costs does not conclude that there are none.
 
-    An update takes `steps` gradient steps on kernel and inducing inputs from where they are; in between, q(v) and the
-    noise are set to their optimum on the whole data set, which has a closed form.
+    An update takes `steps` gradient steps on kernel and inducing inputs; in between, q(v) and the noise are set to
+    their optimum on the whole data set, which has a closed form.
 
     Args:
         target: "cost", or "margin": the cost is then 0 where the margin is surely above 0 and 1 where it is surely
-            below. An indicator cost jumps, which no RBF process does; its margin is smooth.
+            below. An indicator cost is discontinuous, which no RBF process can model; its margin is smooth.
         num_inducing: M, the number of inducing points.
-        delta: a normal variable leaves the interval with probability δ; each time, and under the model only.
-        multiplier: of the deviation, in place of the normal quantile that belongs to `delta`.
-        capacity: how many transitions are kept; see `DataSet`.
+        delta: a normal variable leaves the interval with probability δ; for a single prediction, under the model.
+        multiplier: multiplier of the standard deviation, in place of the normal quantile of `delta`.
+        capacity: number of transitions stored; see `DataSet`.
         steps: gradient steps of an update.
         first_steps: gradient steps from scratch.
-        batch_size: how many transitions a gradient step looks at.
-        learning_rate: of Adam.
-        reach: how far beyond the visited range of an input widths are finite, in its standard deviations.
-        seed: of the first inducing inputs, of batches, and of what is kept.
+        batch_size: transitions in a gradient step.
+        learning_rate: learning rate of Adam.
+        reach: distance beyond the visited range of an input up to which widths are finite, in standard deviations.
+        seed: seed of the first inducing inputs, batches, and the stored sample.
     """
 
     def _trained(self, pairs: Array, values: Array, steps: int, rng: np.random.Generator) -> SparsePredictor:

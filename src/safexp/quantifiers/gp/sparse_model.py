@@ -1,4 +1,4 @@
-"""What `SparseGP` has learned, and its predictions, without torch and without a factorisation."""
+"""Parameters of a `SparseGP`, and its predictions, without torch and without a factorisation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from safexp.quantifiers.regression import factor
 
 @dataclass(frozen=True)
 class SparseModel:
-    """What was learned: M inducing inputs (M, d), the kernel, and q(v) = N(mean, covariance) of whitened values v.
+    """Learned parameters: M inducing inputs (M, d), the kernel, and q(v) = N(mean, covariance) of whitened values v.
 
-    Inputs are standardised with `shift` and `scale` (d,); inducing inputs and lengthscales (d,) mean standardised ones.
-    Variances are squares in the target's units.
+    Inputs are standardised with `shift` and `scale` (d,); inducing inputs and lengthscales (d,) refer to standardised
+    inputs. Variances are in squared units of the target.
     """
 
     shift: Array
@@ -30,27 +30,27 @@ class SparseModel:
     covariance: Array
 
     def state(self) -> dict[str, Array]:
-        """As named arrays."""
+        """The parameters as named arrays."""
         return asdict(self)
 
     @classmethod
     def of(cls, state: dict[str, NDArray[Any]]) -> SparseModel:
-        """The model that `state` described."""
-        scalars = ("log_variance", "log_noise")  # a file gives them back as arrays of one entry
+        """Build from the arrays of `state`."""
+        scalars = ("log_variance", "log_noise")  # arrays of one entry in a file
         return cls(**{name: part.reshape(()) if name in scalars else part for name, part in state.items()})
 
 
 class SparsePredictor:
-    """A model rearranged so that a prediction needs one matrix product and no factorisation.
+    """Predictions of a model by one matrix product, without a factorisation.
 
     With a = L⁻¹k, the variance k** − aᵀ(I − covariance)a is k** − |W·k|² for W = √(I − covariance)·L⁻¹, a sum of
     squares that loses few digits; the mean is kᵀα for α = L⁻ᵀ·mean. An RBF kernel of (state, action) is a product of
-    two, and a shield asks about the same candidates again and again: the factor of actions that all states share is
-    computed once and remembered until other ones are asked about.
+    two kernels, and a shield queries the same candidates again and again: the factor of actions that all states share
+    is computed once and cached until other actions are queried.
     """
 
     def __init__(self, model: SparseModel, split: int) -> None:
-        from scipy.linalg import solve_triangular  # here, because the command line starts twice as fast without it
+        from scipy.linalg import solve_triangular  # not at the top: the command line starts twice as fast without it
 
         inducing = model.inducing * np.exp(-model.log_lengthscales)
         norms = 0.5 * np.einsum("md,md->m", inducing, inducing)
@@ -67,11 +67,11 @@ class SparsePredictor:
         self._remembered = b"", np.zeros((0, len(inducing)))
 
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        """Mean without the prior's, and variance of an observation, (n, m)."""
+        """Mean less the prior mean, and variance of an observation, (n, m)."""
         n, m, _ = actions.shape
         if n == m == 1:
             return self._predict_one(states[0], actions[0, 0])
-        if m == 1:  # lone proposals need no factors, and must not displace the candidates that are remembered
+        if m == 1:  # single proposals need no factors, and must not evict the cached candidates
             correlation = self._of_pairs(np.concatenate([states, actions[:, 0]], axis=1))
         else:
             correlation = (self._at_actions(actions) * self._of_states(states)[:, None]).reshape(n * m, -1)
@@ -81,17 +81,17 @@ class SparsePredictor:
         return projected[:, -1].reshape(n, m), variance.reshape(n, m)
 
     def _predict_one(self, state: Array, action: Array) -> tuple[Array, Array]:
-        """The same with vectors, in half the time: a deployed shield asks about one proposal in one state."""
+        """Predict for one action in one state with vectors, in half the time: the common case of a deployed shield."""
         projected = self._of_pairs.at(np.concatenate([state, action])).dot(self._weights)
         known = projected[:-1]
         variance = max(self._variance - float(known.dot(known)), 0.0) + self._noise
         return projected[-1:, None], np.array([[variance]])
 
     def _at_actions(self, actions: Array) -> Array:
-        """The kernel's factor of these actions: (n, m, M), or (1, m, M) where all states share them."""
+        """The kernel's factor of these actions: (n, m, M), or (1, m, M) if all states share them."""
         shared = (actions == actions[:1]).all(axis=(0, 2))
         common = actions[0, shared]
-        remembered = self._remembered  # read once: another thread may replace it
+        remembered = self._remembered  # read only once: another thread may replace it
         if remembered[0] != common.tobytes():
             self._remembered = remembered = common.tobytes(), self._of_actions(common)
         if shared.all():
@@ -104,7 +104,7 @@ class SparsePredictor:
 
 
 class _Factor:
-    """The part exp(−½|x − z|²) of a kernel that some of the inputs contribute, for the inducing inputs z."""
+    """Factor exp(−½|x − z|²) of a kernel from some of the inputs, for the inducing inputs z."""
 
     def __init__(self, model: SparseModel, inducing: Array, part: slice) -> None:
         self._shift, self._rate = model.shift[part], np.exp(-model.log_lengthscales[part]) / model.scale[part]

@@ -1,4 +1,4 @@
-"""Training of `SparseGP`: gradient steps on the kernel, and the best posterior in closed form in between."""
+"""Training of `SparseGP`: gradient steps on the kernel, with closed-form optimal posteriors in between."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from safexp.quantifiers.gp.variational import (
 from safexp.quantifiers.regression import JITTERS, standards
 
 ROUND = 20
-"""Gradient steps between two closed forms."""
+"""Gradient steps between closed-form updates."""
 
 LEAST_NOISE = 3e-3
-"""The noise's deviation as a share of the data's scale, so that no matrix becomes singular."""
+"""Smallest noise deviation, as a share of the data's scale, so that no matrix becomes singular."""
 
 
 def train(
@@ -36,7 +36,7 @@ def train(
     learning_rate: float,
     rng: np.random.Generator,
 ) -> SparseModel:
-    """A model of `values` (n,), less the prior's mean, at `pairs` (n, d); it starts from an old one if there is any."""
+    """Train a model of `values` (n,) less the prior mean at `pairs` (n, d), starting from an old one if given."""
     shift, scale = standards(pairs)
     x, y = th.from_numpy((pairs - shift) / scale), th.from_numpy(values)
     size = float(np.mean(values**2)) or 1.0
@@ -67,11 +67,11 @@ def train(
 
 
 def slopes(layer: Layer, log_noise: Tensor, mean: Tensor, root: Tensor, x: Tensor, y: Tensor) -> Layer:
-    """The gradient of the evidence lower bound per transition with respect to a lone process' kernel (G = 1).
+    """Gradient of the evidence lower bound per transition in the kernel of a single process (G = 1).
 
-    It is estimated from a batch x (n, d), y (n,); q(v), with this `mean` (M,) and `root` (M, M), stays as it is, and
-    the divergence of whitened values does not depend on the kernel. Written out, because recording and replaying these
-    forty small products costs more than computing them.
+    It is estimated from a batch x (n, d), y (n,); q(v), with this `mean` (M,) and `root` (M, M), is constant, and the
+    divergence of whitened values does not depend on the kernel. Written by hand, because autograd's recording and
+    replay of these forty small products costs more than computing them.
     """
     rate, variance, noise = th.exp(-layer.log_lengthscales), th.exp(layer.log_variance), th.exp(log_noise)
     z, x = layer.inducing[0] * rate, x * rate
@@ -89,7 +89,7 @@ def slopes(layer: Layer, log_noise: Tensor, mean: Tensor, root: Tensor, x: Tenso
     lower.diagonal().mul_(0.5)
     of_among = -0.5 * inverse.mT @ (lower + lower.mT) @ inverse
 
-    # Through the kernels: their entries' slopes, times the entries themselves.
+    # Through the kernels: the gradients of their entries, times the entries themselves.
     inner, outer = of_among * among, of_across * across
     inner_z, outer_x = inner @ z, outer @ x
     inner_sums, outer_sums = inner.sum(1)[:, None], outer.sum(1)[:, None]
@@ -103,13 +103,13 @@ def slopes(layer: Layer, log_noise: Tensor, mean: Tensor, root: Tensor, x: Tenso
 
 @th.no_grad()
 def _posterior(layer: Layer, x: Tensor, y: Tensor, log_noise: Tensor, size: float) -> tuple[Tensor, Tensor, Tensor]:
-    """q(v)'s mean and root for this noise, and then the noise for this q(v): each the best given the other."""
+    """The optimal mean and root of q(v) for this noise, and then the optimal noise for this q(v)."""
     best = best_posterior(layer, x, y, log_noise)
     return best.mean, best.root, best.log_noise.clamp(min=math.log(LEAST_NOISE**2 * size))
 
 
 def _beginning(x: Tensor, size: float, num_inducing: int, rng: np.random.Generator) -> tuple[Layer, Tensor]:
-    """Inducing inputs from the data, lengthscales √d, the data's own size as prior variance, a tenth of it as noise."""
+    """Initial model: inducing inputs from the data, lengthscales √d, the data as prior variance, a tenth as noise."""
     dimension = x.shape[1]
     rows = rng.choice(len(x), num_inducing, replace=len(x) < num_inducing)
     inducing = x[th.from_numpy(rows)] + 1e-3 * th.from_numpy(rng.standard_normal((num_inducing, dimension)))
@@ -119,7 +119,7 @@ def _beginning(x: Tensor, size: float, num_inducing: int, rng: np.random.Generat
 
 
 def continued(old: SparseModel, shift: Array, scale: Array) -> tuple[Layer, Tensor]:
-    """The same function as the old model's, in newly standardised inputs."""
+    """The old model's function in terms of newly standardised inputs."""
     inducing = (old.inducing * old.scale + old.shift - shift) / scale
     log_lengthscales = old.log_lengthscales + np.log(old.scale / scale)
     parts = [th.from_numpy(part[None].copy()) for part in (inducing, log_lengthscales, old.log_variance)]

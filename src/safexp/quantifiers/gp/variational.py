@@ -1,6 +1,6 @@
 """Variational inference for Gaussian processes with inducing points, as pure functions on tensors.
 
-A layer holds G processes, each with M inducing inputs of its own and an RBF kernel with a lengthscale for every input.
+A layer holds G processes, each with its own M inducing inputs and an RBF kernel with a lengthscale for every input.
 Inducing values u are whitened, u = L·v with L·Lᵀ = k(Z, Z), and q(v) = N(mean, covariance) (Hensman et al. 2015), so
 
     q(f(x)) = N(aᵀ·mean, k(x, x) − aᵀa + aᵀ·covariance·a)    with a = L⁻¹k(Z, x).
@@ -36,7 +36,7 @@ def covariance(layer: Layer, x: Tensor, y: Tensor) -> Tensor:
 
 
 def factor(matrices: Tensor, jitters: Sequence[float] = JITTERS) -> Tensor:
-    """Lower Cholesky factors (G, M, M); raises `LinAlgError` after a try with every jitter."""
+    """Lower Cholesky factors (G, M, M); raises `LinAlgError` if no jitter helps."""
     diagonal = matrices.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
     identity = th.eye(matrices.shape[-1], dtype=matrices.dtype)
     for jitter in jitters:
@@ -71,7 +71,7 @@ def divergence(mean: Tensor, root: Tensor) -> Tensor:
 
 
 class Best(NamedTuple):
-    """q(v)'s mean (M,) and a triangular root (M, M) of its covariance, and the noise that is best for that q(v)."""
+    """Optimal q(v): its mean (M,), a triangular root (M, M) of its covariance, and the optimal noise for it."""
 
     mean: Tensor
     root: Tensor
@@ -79,17 +79,17 @@ class Best(NamedTuple):
 
 
 def best_posterior(layer: Layer, x: Tensor, y: Tensor, log_noise: Tensor, jitters: Sequence[float] = JITTERS) -> Best:
-    """The q(v) of a lone process (G = 1) that maximises the bound on all data x (n, d), y (n,).
+    """The q(v) of a single process (G = 1) that maximises the bound on all data x (n, d), y (n,).
 
     With Gaussian noise the bound is quadratic in q(v) (Titsias 2009): covariance⁻¹ = I + a·aᵀ/noise and
     mean = covariance·a·y/noise, for `whitened` a (M, n). The noise returned is the mean of (y − f)² under q(f).
     """
     noise, identity = th.exp(log_noise), th.eye(layer.inducing.shape[1], dtype=x.dtype)
     cholesky = factor(covariance(layer, layer.inducing, layer.inducing), jitters)[0]
-    inverse = th.linalg.solve_triangular(cholesky, identity, upper=False)  # for many points quicker than a solve
+    inverse = th.linalg.solve_triangular(cholesky, identity, upper=False)  # faster than a solve for many points
     a = inverse @ covariance(layer, layer.inducing, x[None])[0]
     gram, product = a @ a.mT, a @ y
-    # At least the identity, so that it needs no jitter.
+    # At least the identity, so it needs no jitter.
     root = th.linalg.solve_triangular(th.linalg.cholesky(identity + gram / noise), identity, upper=False).mT
     mean = root @ (root.mT @ (product / noise))
     errors = ((y - mean @ a) ** 2).sum()
