@@ -172,10 +172,12 @@ def test_mistakes_end_in_a_line_and_write_nothing(
 
 def test_an_existing_run_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"safexp: {tmp_path} exists already, and holds no run: give another --out.\n"
+    assert (
+        capsys.readouterr().err == f"safexp: {tmp_path} exists already and is not a run folder: give another --out.\n"
+    )
     (tmp_path / "config.json").touch()
     assert main(["train", "--out", str(tmp_path)]) == 2
-    remedy = "go on with it by --resume, remove it, or give another one with --out."
+    remedy = "continue it with --resume, remove it, or give another --out."
     expected = f"safexp: run folder {tmp_path} exists already: {remedy}\n"
     assert capsys.readouterr().err == expected
 

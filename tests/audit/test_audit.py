@@ -80,12 +80,12 @@ def test_audits_with_common_seeds_share_their_episodes(trained, found):
 def test_an_agent_file_needs_a_task_and_a_policy_without_a_shield_its_folder(trained, found, tmp_path):
     for name in ("mase", "bare"):
         shutil.copy(trained / name / "agent.safexp", tmp_path / f"{name}.safexp")
-    with pytest.raises(ValueError, match="does not say on which task it was trained: give --task"):
+    with pytest.raises(ValueError, match="does not record the task it was trained on: give --task"):
         audit(tmp_path / "mase.safexp")
     same = audit(tmp_path / "mase.safexp", EPISODES, FIRST, task="safexp/PlanarRobot-v0")
     assert (same.risk, same.worst, same.shift) == (found.risk, found.worst, found.shift)
     assert audit(trained / "mase" / "agent.safexp", 1, FIRST).task == "safexp/PlanarRobot-v0"
-    with pytest.raises(ValueError, match="holds a policy without a constraint, which its run folder has"):
+    with pytest.raises(ValueError, match="holds a policy without its constraint"):
         audit(tmp_path / "bare.safexp", task="safexp/PlanarRobot-v0")
     for name in ("mase", "bare"):
         with pytest.raises(ValueError, match="was saved for"):

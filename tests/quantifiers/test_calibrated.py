@@ -249,7 +249,7 @@ def test_below_even_odds_nothing_is_certified(caplog):
         calibrated.fit(data_of(np.full(13, 0.5)))
     assert len(calibrated.scores) == 13
     assert calibrated.reached == pytest.approx(1 - 0.95**13)
-    assert "so that nothing is certified" in caplog.text
+    assert "so nothing is certified" in caplog.text
     assert np.isinf(calibrated.predict(np.zeros((1, 1)), np.zeros((1, 3, 1)))[1]).all()
     assert Shield(calibrated, STATES, ACTIONS).filter(np.zeros(1), np.zeros(1), 0.99).stopped
     calibrated.update(data_of([0.5]))
@@ -374,7 +374,7 @@ def test_a_quantifier_that_fails_inside_lets_nothing_through(how, after, caplog)
     [
         ({"delta": 0.0}, r"delta=0.0\) must lie in \(0, 1\)"),
         ({"rungs": 0}, r"rungs=0\) must be at least 1"),
-        ({"capacity": 58}, r"capacity=58\) is too small: delta=0.05 with confidence 0.95 takes 59"),
+        ({"capacity": 58}, r"capacity=58\) is too small: delta=0.05 with confidence 0.95 needs 59"),
     ],
 )
 def test_wrong_arguments_are_named(options, message):

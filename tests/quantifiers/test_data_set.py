@@ -90,7 +90,7 @@ def test_the_same_updates_keep_the_same_rows_also_after_a_break():
     [
         ({"costs": np.zeros((5, 2))}, r"costs have shape \(5, 2\), expected \(n,\).*PerCost"),
         ({"actions": np.zeros((4, 1))}, r"transitions have shapes .*'actions': \(4, 1\)"),
-        ({"states": np.full((5, 3), np.nan)}, "transition 0 has states .*nan.*not finite"),
+        ({"states": np.full((5, 3), np.nan)}, "transition 0 has states .*nan.*must be finite"),
         ({"margins": np.array([0, 0, np.inf, 0, 0])}, "transition 2 has margins inf"),
         ({"states": np.zeros((5, 2))}, "states have 2 entries, but the quantifier has learned from 3"),
     ],

@@ -142,7 +142,7 @@ def test_a_refit_that_fails_keeps_the_old_model_and_says_so(caplog):
     model.learning_rate = 1e38
     model.update(steps(50, seed=1))
     np.testing.assert_array_equal(before, model.interval(*queries))
-    assert "FeatureRegression could not be refitted and keeps the model that it had" in caplog.text
+    assert "FeatureRegression could not be refitted and keeps its old model" in caplog.text
 
 
 def test_what_cannot_be_answered_or_learned_is_refused():

@@ -94,8 +94,8 @@ def test_what_a_users_quantifier_learned_comes_back_in_its_shapes(tmp_path):
     ("kind", "reason"),
     [
         (Flat, "IndexError: too many indices"),
-        (Forgetful, "restored, its state has another 'count'"),
-        (Renaming, r"restored, its state has \['count', 'extra', 'total'\], and had \['count', 'total'\]"),
+        (Forgetful, "after restore its state has a different 'count'"),
+        (Renaming, r"after restore its state has \['count', 'extra', 'total'\], before it had"),
         (Speaking, "words|dtype|object"),
         (Listing, "AttributeError: 'list' object"),
         (Odd, "TypeError: Object of type object is not JSON serializable"),
@@ -115,7 +115,7 @@ def test_trying_changes_nothing_and_one_that_cannot_be_copied_is_told(caplog):
     before = vars(quantifier).copy()
     agent_of(quantifier)
     assert vars(quantifier) == before
-    assert "Locked cannot be copied, so that its restore is not tried before training" in caplog.text
+    assert "Locked cannot be copied, so its restore is not tested before training" in caplog.text
     assert agent_of(quantifier).quantifier is quantifier
 
 
@@ -123,7 +123,7 @@ def test_a_file_that_a_users_quantifier_refuses_names_its_class(tmp_path):
     shield = safexp.Shield(Counting(), Line().observation_space, Line().action_space)
     shield.save(tmp_path / "a.safexp")
     for kind in (Flat, lambda: Calibrated(Flat())):
-        with pytest.raises(CheckpointError, match=r"Flat does not take back what the file holds of it \(\w+Error"):
+        with pytest.raises(CheckpointError, match=r"Flat cannot restore its state from the file \(\w+Error"):
             safexp.Shield.load(tmp_path / "a.safexp", quantifier=kind())
 
 

@@ -173,9 +173,9 @@ def test_predict_pairs_every_state_with_its_actions() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"delta": 0.0}, "delta is 0.0; a probability strictly between"),
+        ({"delta": 0.0}, "delta=0.0 must be a probability strictly between"),
         ({"noise": -1.0}, "got noise -1.0"),
-        ({"regulariser": -1.0}, "regulariser is -1.0; it must be positive"),
+        ({"regulariser": -1.0}, "regulariser=-1.0 must be positive"),
         ({"width": "paper", "regulariser": 0.1}, "the paper's width is defined for 1"),
     ],
 )
@@ -186,14 +186,15 @@ def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
 
 def test_bad_data() -> None:
     model = GLM(as_given, 2)
-    with pytest.raises(ValueError, match=r"features returned \(1, 3\) for 1 pairs; \(1, 2\) is needed"):
+    with pytest.raises(ValueError, match=r"features returned shape \(1, 3\) for 1 pairs, expected \(1, 2\)"):
         model.update(data(np.zeros((1, 3)), np.zeros(1)))
-    with pytest.raises(ValueError, match="norm 5; the width needs at most 1: scale the features down"):
+    with pytest.raises(ValueError, match="norm 5, but must have at most 1: scale the features down"):
         model.update(data(np.array([[3.0, 4.0]]), np.zeros(1)))
     with pytest.raises(ValueError, match="use one GLM for each cost"):
         model.update(Transitions(np.zeros((1, 2)), np.zeros((1, 1)), np.zeros((1, 2))))
     with pytest.raises(
-        TypeError, match=r"GLM\(features=...\) holds a function, which a file cannot; give the quantifier again"
+        TypeError,
+        match=r"GLM\(features=...\) has the type function, which a file cannot store; pass the quantifier again",
     ):
         model.settings()
 
@@ -216,5 +217,5 @@ def test_the_logistic_link_states_its_bounds() -> None:
 
 
 def test_a_regulariser_of_zero_is_not_the_usual_one():
-    with pytest.raises(ValueError, match=r"regulariser is 0\.0; it must be positive"):
+    with pytest.raises(ValueError, match=r"regulariser=0\.0 must be positive"):
         GLM(lambda states, actions: actions, 1, regulariser=0.0)

@@ -64,5 +64,5 @@ def test_a_worker_that_does_not_share_the_folder_sends_it(tmp_path):
 
 
 def test_an_unknown_cluster_is_named(tmp_path):
-    with pytest.raises(ValueError, match="--ray nowhere:1: no cluster can be reached there"):
+    with pytest.raises(ValueError, match="--ray nowhere:1: no cluster can be reached at this address"):
         sweep([config(tmp_path / "run", 0)], ray="nowhere:1")

@@ -29,15 +29,15 @@ from safexp.runs.config import RunConfig
         ({"constraint": "instantaneous", "limit": 0.3}, "quantifier='unknown' certifies nothing .* 'instantaneous'"),
         ({"learner_options": {"policy_kwargs": object()}}, "learner_options=.* must be a mapping of JSON values"),
         ({"method": "cpo", "learner": "SAC"}, "learner='SAC': method 'cpo' is a learner itself; leave --learner out"),
-        ({"method": "cpo", "constraint": "margin"}, "method='cpo' knows only budgets, not 'margin'"),
+        ({"method": "cpo", "constraint": "margin"}, "method='cpo' supports only budgets, not 'margin'"),
         (
             {"method_options": {"shield": False}},
-            "method_options has 'shield', which method 'mase' does not know: it takes",
+            "method_options has 'shield', which method 'mase' does not take: it takes",
         ),
-        ({"method": "trpo", "method_options": {"levels": [0, 1]}}, "method 'trpo' does not know: it takes none"),
+        ({"method": "trpo", "method_options": {"levels": [0, 1]}}, "method 'trpo' does not take: it takes none"),
         ({"method": "saute", "limit": 0.0}, "method='saute' divides by its budget, which must be above 0"),
         ({"stop": "parachute"}, "stop='parachute' is not one of reset, fallback, learned-reset"),
-        ({"method": "trpo", "stop": "fallback"}, "stop='fallback' is a part of method 'mase', not of 'trpo'"),
+        ({"method": "trpo", "stop": "fallback"}, "stop='fallback' is an option of method 'mase', not of 'trpo'"),
         ({"penalty": -1.0}, r"c=-1\.0.*penalties are given as positive numbers"),
     ],
 )
@@ -79,7 +79,7 @@ def test_json_gives_the_same_description() -> None:
 def test_json_of_another_version_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown settings colour, out"):
         RunConfig.from_json({"colour": "red", "out": "x"})
-    with pytest.raises(ValueError, match=r"penalty={'c': 1.0} is of the wrong kind: expected the like of 1.0"):
+    with pytest.raises(ValueError, match=r"penalty={'c': 1.0} has the wrong type: expected a value like 1.0"):
         RunConfig.from_json({"penalty": {"c": 1.0}})
 
 
@@ -91,7 +91,7 @@ def test_json_of_another_version_is_refused() -> None:
     ],
 )
 def test_settings_of_the_wrong_kind_are_named(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"{name}={re.escape(repr(value))} is of the wrong kind"):
+    with pytest.raises(ValueError, match=f"{name}={re.escape(repr(value))} has the wrong type"):
         RunConfig(**{name: value})
 
 

@@ -62,7 +62,7 @@ def test_a_run_that_has_just_begun_can_be_read(folder: Path) -> None:
 
 
 def test_two_runs_never_share_a_folder(folder: Path) -> None:
-    with pytest.raises(run_folder.RunFolderError, match="exists already: go on with it by --resume"):
+    with pytest.raises(run_folder.RunFolderError, match="exists already: continue it with --resume"):
         run_folder.refuse_existing(folder)
 
 
@@ -70,8 +70,8 @@ def test_two_runs_never_share_a_folder(folder: Path) -> None:
     ("name", "content", "message"),
     [
         ("config.json", "{", "config.json is not JSON"),
-        ("config.json", "[]", "config.json holds no JSON object"),
-        ("config.json", "{}", "has no entry 'config': it is not one of safexp's"),
+        ("config.json", "[]", "config.json is not a JSON object"),
+        ("config.json", "{}", "has no entry 'config': safexp did not write it"),
         ("config.json", json.dumps({"config": {"colour": 1}}), "unknown settings colour"),
         ("config.json", json.dumps({"config": 3}), "cannot be read as a run"),
         ("config.json", json.dumps({"config": {}, "versions": 3, "command": ""}), "cannot be read as a run"),

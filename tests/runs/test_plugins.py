@@ -85,8 +85,8 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("needy:cost", "there is no module 'no_such_thing'"),
         ("broken:cost", "importing broken raised ZeroDivisionError: division by zero"),
         ("mine:price", "mine has no 'price'"),
-        (":cost", "say package:name, such as my_package:cost"),
-        ("mine:", "say package:name"),
+        (":cost", "expected package:name, such as my_package:cost"),
+        ("mine:", "expected package:name"),
     ],
 )
 def test_names_that_lead_nowhere(name: str, message: str) -> None:
@@ -150,7 +150,7 @@ def test_a_quantifier_and_a_learner_of_one_s_own() -> None:
         build(RunConfig(**TINY, quantifier="mine:Wide", quantifier_options={"colour": 1}).settled())
     with pytest.raises(ValueError, match=r"quantifier='mine:cost' is .* expected a subclass of safexp\.Quantifier"):
         build(RunConfig(**TINY, quantifier="mine:cost").settled())
-    with pytest.raises(ValueError, match=r"learner='mine:cost' is .* expected an algorithm class"):
+    with pytest.raises(ValueError, match=r"learner='mine:cost' is .* expected a Stable-Baselines3 algorithm class"):
         build(RunConfig(learner="mine:cost").settled())
 
 

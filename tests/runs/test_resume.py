@@ -127,19 +127,19 @@ def test_a_finished_run_is_left_alone(tmp_path):
     before = {path: path.stat().st_mtime_ns for path in config.folder.iterdir()}
     run(config, resume=True)
     assert before == {path: path.stat().st_mtime_ns for path in config.folder.iterdir()}
-    with pytest.raises(run_folder.RunFolderError, match="another description"):
+    with pytest.raises(run_folder.RunFolderError, match="other settings"):
         run(RunConfig(**{**POINT, "seed": 5}, out=config.folder), resume=True)
 
 
 def test_existing_folders_are_refused_unless_they_can_go_on(interrupted, tmp_path):
-    with pytest.raises(run_folder.RunFolderError, match="exists already: go on with it by --resume"):
+    with pytest.raises(run_folder.RunFolderError, match="exists already: continue it with --resume"):
         run(interrupted)
-    with pytest.raises(run_folder.RunFolderError, match="another description"):
+    with pytest.raises(run_folder.RunFolderError, match="other settings"):
         run(RunConfig(**{**POINT, "seed": 5}, out=interrupted.folder), resume=True)
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "thesis.tex").touch()
-    with pytest.raises(run_folder.RunFolderError, match=r"holds thesis.tex and no run"):
+    with pytest.raises(run_folder.RunFolderError, match=r"holds thesis.tex but no run"):
         run(RunConfig(**POINT, out=foreign), resume=True)
 
 
@@ -190,7 +190,7 @@ def test_a_run_that_cannot_be_captured_goes_on_without_checkpoints(tmp_path, mon
     folder = run(RunConfig(**POINT, out=tmp_path / "run"))
     assert run_folder.read(folder).status == "finished"
     assert [record.message for record in caplog.records if "no checkpoints" in record.message] == [
-        "this run has no checkpoints, and starts over if it is interrupted: its remote is a Connection, whose state "
+        "this run has no checkpoints and would start over if interrupted: its remote is a Connection, whose state "
         "cannot be read."
     ]
 

@@ -117,14 +117,14 @@ def test_schedules_are_found(tmp_path):
 def test_a_finished_run_without_a_checkpoint_is_refused(tmp_path):
     folder = run(described(EPOCHS, 96, tmp_path / "run"))
     (folder / run_folder.CHECKPOINT).unlink()
-    with pytest.raises(run_folder.RunFolderError, match=r"has finished and holds no checkpoint.safexp to extend it"):
+    with pytest.raises(run_folder.RunFolderError, match=r"has finished and has no checkpoint.safexp to extend it"):
         run(described(EPOCHS, 320, folder), resume=True)
     assert run_folder.read(folder).status == "finished"
 
 
 def test_fewer_steps_are_refused(tmp_path):
     folder = run(described(EPOCHS, 1024, tmp_path / "run"))
-    with pytest.raises(run_folder.RunFolderError, match=r"a run of 1,024 steps, more than the 640 asked for"):
+    with pytest.raises(run_folder.RunFolderError, match=r"a run of 1,024 steps, more than the requested 640"):
         run(described(EPOCHS, 640, folder), resume=True)
 
 

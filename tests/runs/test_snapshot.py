@@ -163,7 +163,7 @@ class Thing:
 
 @pytest.mark.parametrize("value", [Foreign(1), Thing()])
 def test_no_other_class_is_made_from_a_file(value):
-    with pytest.raises(CheckpointError, match="only safexp's own classes are made from a file"):
+    with pytest.raises(CheckpointError, match="only safexp's own classes can be restored from a file"):
         carried(holder(a=value), holder(a=None))
 
 

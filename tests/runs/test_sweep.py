@@ -158,7 +158,7 @@ def test_without_a_terminal_ends_are_told(tmp_path):
 def test_the_folder_of_another_run_is_left_alone(tmp_path):
     run(tiny(tmp_path / "run"))
     outcome = run_one(tiny(tmp_path / "run", seed=5))
-    assert "another description" in outcome.problem
+    assert "other settings" in outcome.problem
     assert json.loads((tmp_path / "run" / run_folder.CONFIG).read_text())["config"]["seed"] == 0
 
 

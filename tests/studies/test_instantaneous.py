@@ -83,8 +83,8 @@ def test_a_schedule_of_phases() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"constraint": "schedule"}, "a schedule alone has one"),
-        ({"schedule": {"0": 0.5}}, "a schedule alone has one"),
+        ({"constraint": "schedule"}, "do not go together"),
+        ({"schedule": {"0": 0.5}}, "do not go together"),
         ({"constraint": "schedule", "schedule": {"1": 0.5}}, "must begin at step 0"),
         ({"constraint": "schedule", "schedule": {"a": 0.5}}, "must map steps to limits"),
         ({"constraint": "schedule", "schedule": {"0": 0.5}, "limit": 1.0}, "a schedule has its own limits"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from safexp.tasks.escape import CLEARANCE, WayOut
+from safexp.tasks.escape import CLEARANCE, Escape
 from safexp.tasks.knowledge import knowledge_of
 from safexp.tasks.navigation import NavigationVectorEnv
 
@@ -29,16 +29,16 @@ def test_the_bound_holds_on_the_way_out(robot, latest):
     rng = np.random.default_rng(7)
     copies = 400 if robot == "Point" else 150
     envs = endless(robot, copies)
-    way_out = WayOut(envs.physics.robot, envs.layout.hazard_radius, envs.lidar_bins)
+    escape = Escape(envs.physics.robot, envs.layout.hazard_radius, envs.lidar_bins)
     observations, _ = envs.reset(seed=7)
     turns = rng.integers(15, latest, size=copies)
     scale = envs.action_space.high * (0.02 if robot == "Car" else 1.0)
     aside, bounds, costs = rng.normal(scale=0.3, size=(copies, 2)), np.full(copies, np.nan), np.zeros(copies)
     for step in range(latest + 50):
-        inward = way_out.drive(mirrored(observations)) + scale * aside
-        bounds[turns == step] = way_out.steps(observations)[turns == step]
+        inward = escape.drive(mirrored(observations)) + scale * aside
+        bounds[turns == step] = escape.steps(observations)[turns == step]
         leaving = turns <= step
-        actions = np.where(leaving[:, None], way_out.drive(observations), np.clip(inward, -scale, scale))
+        actions = np.where(leaving[:, None], escape.drive(observations), np.clip(inward, -scale, scale))
         observations, _, _, _, info = envs.step(actions)
         costs += info["cost"] * leaving
     paid = (bounds > 0) & (bounds < 20)
@@ -54,7 +54,7 @@ def test_the_bound_holds_on_the_way_out(robot, latest):
 def test_distance_and_direction_are_read_exactly(robot):
     envs = endless(robot)
     observations, _ = envs.reset(seed=0)
-    distance, bearing = WayOut(envs.physics.robot, 0.7, 16).locate(observations)
+    distance, bearing = Escape(envs.physics.robot, 0.7, 16).locate(observations)
     place, turn = envs.physics.position, envs.physics.rotation
     offsets = np.einsum("nji,nj->ni", turn, np.append(-place[:, :2], -place[:, 2:], axis=1))
     np.testing.assert_allclose(distance, np.hypot(offsets[:, 0], offsets[:, 1]), atol=1e-9)
@@ -64,12 +64,12 @@ def test_distance_and_direction_are_read_exactly(robot):
 def test_outside_and_at_rest_the_way_out_costs_nothing_and_inside_always_something():
     envs = endless("Point")
     observations, _ = envs.reset(seed=0)
-    bound = WayOut(envs.physics.robot, 0.7, 16).steps
+    bound = Escape(envs.physics.robot, 0.7, 16).steps
     np.testing.assert_array_equal(bound(observations), 0.0)
     distance = np.linalg.norm(envs.physics.position[:, :2], axis=1)
     for radius in (float(distance.max()) + 0.1, float(distance.max()) - CLEARANCE / 2):
         inside = distance < radius + CLEARANCE
-        assert np.all(WayOut(envs.physics.robot, radius, 16).steps(observations)[inside] > 0)
+        assert np.all(Escape(envs.physics.robot, radius, 16).steps(observations)[inside] > 0)
 
 
 def test_tasks_with_one_hazard_that_stands_still_know_the_way_out():

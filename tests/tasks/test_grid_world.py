@@ -92,7 +92,7 @@ def test_what_is_seen_from_a_cell() -> None:
         (np.zeros((3, 4)), 0, -0.25, r"altitude map is \(3, 4\); a square map"),
         (np.zeros(9), 0, -0.25, r"altitude map is \(9,\); a square map"),
         (np.full((3, 3), np.nan), 0, -0.25, r"not finite in 9 cells, the first at \(0, 0\)"),
-        (FLAT, 9, -0.25, "start 9 is no cell: cells are numbered row by row from 0 to 8"),
+        (FLAT, 9, -0.25, "start 9 is not a cell: cells are numbered row by row from 0 to 8"),
         (np.diag([5.0, 5.0, 5.0]), 0, -0.25, "start 0 is unsafe: no neighbour .* choose another start"),
         (FLAT, 0, 0.1, "no move between cells has a safety of at least 0.1; the safest has 0: lower the threshold"),
     ],

@@ -67,5 +67,5 @@ def test_mase_keeps_a_rising_threshold() -> None:
 def test_an_unknown_action_is_refused() -> None:
     env = GridWorldEnv(size=5)
     env.reset()
-    with pytest.raises(ValueError, match=r"action is 7; 0 \(stay\), 1 \(right\)"):
+    with pytest.raises(ValueError, match=r"action=7 must be 0 \(stay\), 1 \(right\)"):
         env.step(7)  # type: ignore[arg-type]

@@ -45,14 +45,14 @@ def rows_of(data: Transitions, rows: Any) -> Transitions:
 
 
 def stretches_of(data: Transitions) -> NDArray[np.int64]:
-    """The number (n,) of each transition's stretch, from 0: its episode, or so many successive transitions."""
+    """Index (n,) of each transition's stretch, from 0: its episode, or a block of successive transitions."""
     if data.episodes is None:
         return np.arange(len(data.costs)) // STRETCH
     return np.unique(data.episodes, return_inverse=True)[1]
 
 
 def error_in_widths(error: Array, width: Array) -> Array:
-    """Error / width: 0 where a width of 0 was right, infinite where it was wrong or is no width."""
+    """Error / width: 0 where a width of 0 was right, infinite where it was wrong or the width is not finite."""
     over = np.where(width > 0, error, np.where(error > 1e-9, np.inf, 0.0))
     scores = over / np.where(width > 0, width, 1.0)
     return np.where(np.isfinite(error) & (width >= 0), scores, np.inf)
@@ -213,8 +213,8 @@ def _as_json(owner: Quantifier, name: str, value: Any) -> Any:
         json.dumps(value)
     except TypeError as error:
         raise TypeError(
-            f"{type(owner).__name__}({name}=...) is a {type(value).__name__}, which a file cannot store; pass the "
-            "quantifier again when loading."
+            f"{type(owner).__name__}({name}=...) has the type {type(value).__name__}, which a file cannot store; "
+            "pass the quantifier again when loading."
         ) from error
     return value
 

@@ -1,1 +1,1 @@
-"""From a description to a run folder: build, train, resume, sweep, play."""
+"""Training runs: settings, run folder, resume, sweep, play."""

@@ -1,4 +1,4 @@
-"""A trained agent that acts on its environments."""
+"""Acting with a trained agent, step by step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from safexp.mase.agent import Agent
 
 
 class Acted(NamedTuple):
-    """A step of n environments: what the policy proposed, what it sees next, which episodes ended, and the infos."""
+    """A step of n environments: proposed actions, next observations, ended episodes, and infos."""
 
     proposed: NDArray[Any]
     following: Observations
@@ -22,11 +22,11 @@ class Acted(NamedTuple):
 
 
 class Actor:
-    """Lets an agent's policy act step by step, and carries what a recurrent one remembers of the running episodes.
+    """Steps an agent's environments with its policy, and carries the state of a recurrent policy.
 
     Args:
         agent: the agent; its environments have just been reset.
-        deterministic: whether the policy does not explore.
+        deterministic: whether to take the policy's mode instead of a sample.
     """
 
     def __init__(self, agent: Agent, deterministic: bool) -> None:
@@ -36,7 +36,7 @@ class Actor:
         self._starts = np.ones(agent.envs.num_envs, dtype=bool)
 
     def step(self, observations: Observations) -> Acted:
-        """Act in the current states, of which the learner sees these observations (n, ...)."""
+        """Act in the current states, given the learner's observations (n, ...)."""
         agent = self._agent
         proposed, self._state = agent.learner.predict(
             observations, self._state, self._starts, self._deterministic, **agent.masks()

@@ -1,4 +1,4 @@
-"""From a description to a live agent on its environments; everything that can be wrong with it shows here."""
+"""Building an agent and its environments from a run's settings; invalid settings raise here."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from safexp.shield.logs import Log, read_log
 from safexp.tasks.knowledge import Knowledge, knowledge_of
 
 LEARNED = MappingProxyType({"sparse-gp": SparseGP, "deep-gp": DeepGP, "features": FeatureRegression})
-"""The learned quantifiers that need no knowledge of the task."""
+"""Learned quantifiers that need no knowledge of the task."""
 
 
 def build(config: RunConfig, to_use: bool = False) -> Agent:
-    """The agent of a settled description: MASE, or a learner without a shield whose records are the same.
+    """Build the agent of complete settings: MASE, or a baseline with the same records.
 
-    One that is `to_use`, not to train, has no seed data, and of its learner's options only those of its policy.
+    An agent `to_use`, not to train, has no seed data, and only the policy options of its learner.
     """
     learner = make_learner_class(config.learner)
     options = check_options(learner, config.learner_options)
@@ -81,8 +81,8 @@ def build(config: RunConfig, to_use: bool = False) -> Agent:
             trust="calibrated" if config.calibrate else "uncalibrated",
             **config.method_options,
         )
-    except (AssertionError, TypeError) as error:  # how Stable-Baselines3 refuses spaces and options
-        raise ValueError(f"{config.learner} cannot be put on {config.task} with these options: {error}") from error
+    except (AssertionError, TypeError) as error:  # raised by Stable-Baselines3 for spaces and options
+        raise ValueError(f"{config.learner} cannot be used on {config.task} with these options: {error}") from error
 
 
 def make_own_agent(
@@ -92,7 +92,7 @@ def make_own_agent(
     learner: type[BaseAlgorithm],
     options: dict[str, Any],
 ) -> Agent:
-    """The agent that the user's own method makes."""
+    """Build the agent of a user-defined method."""
     takes = "a function of (config, envs, constraint, learner, options) that returns an agent"
     agent = find_callable(config.method, "method", takes)(config, envs, constraint, learner, options)
     if not isinstance(agent, Agent):
@@ -104,19 +104,19 @@ def make_own_agent(
 
 
 def make_learner_class(name: str) -> type[BaseAlgorithm]:
-    """The algorithm class that a description names: one that we know, or the user's own."""
+    """The algorithm class of a learner's name: a known one, or a user-defined one."""
     if not is_own(name):
         return find_learner(name)
     found = find(name, "learner")
     if not is_algorithm(found):
-        raise ValueError(f"learner={name!r} is {found!r}; expected an algorithm class of Stable-Baselines3's kind.")
+        raise ValueError(f"learner={name!r} is {found!r}; expected a Stable-Baselines3 algorithm class.")
     return found
 
 
 def make_recorded(
     config: RunConfig, venv: VecEnv, constraint: Constraint, options: dict[str, Any]
 ) -> tuple[Recording, dict[str, Any]]:
-    """The environments of a method without a shield, and its learner's options, with the budget where it takes one."""
+    """The environments of a method without a shield, and its learner's options, with the budget if it takes one."""
     if config.method == "saute":
         assert isinstance(constraint, Budget), "checked with the description"
         return Saute(venv, constraint, **config.method_options), options
@@ -128,7 +128,7 @@ def make_recorded(
 
 
 def make_envs(task: str, num_envs: int, options: Mapping[str, Any] = MappingProxyType({})) -> VectorEnv[Any, Any, Any]:
-    """Copies of a task side by side."""
+    """Parallel copies of a task."""
     find_task(task)
     try:
         return gym.make_vec(task, num_envs=num_envs, **options)
@@ -139,28 +139,28 @@ def make_envs(task: str, num_envs: int, options: Mapping[str, Any] = MappingProx
 
 
 def make_constraint(config: RunConfig) -> Constraint:
-    """The constraint that a description names, and the limits on signals beside it."""
+    """The constraint of a run's settings, including its limits on signals."""
     parts: list[Constraint] = [] if config.constraint == "within" else [make_named_constraint(config)]
     parts += config.signal_limits
     return parts[0] if len(parts) == 1 else AllOf(*parts)
 
 
 def make_named_constraint(config: RunConfig) -> Constraint:
-    """The constraint that a description names."""
+    """The constraint named in a run's settings."""
     if config.constraint == "margin":
         return Margin(config.cost_max)
     if config.constraint == "schedule":
         steps, limits = zip(*config.phases.items(), strict=True)
         each = np.repeat(limits, np.diff([*steps, steps[-1] + 1]))
         return Schedule(each, make_cost(config), config.cost_max)
-    assert config.limit is not None, "settled configurations have a limit"
+    assert config.limit is not None, "complete settings have a limit"
     if config.constraint == "instantaneous":
         return Instantaneous(config.limit, make_cost(config), config.cost_max)
     return Budget(config.limit, config.discount, make_cost(config), config.cost_max)
 
 
 def make_cost(config: RunConfig) -> CostSource:
-    """Where a description's costs come from: the infos, or the user's own function."""
+    """The source of a run's costs: the infos, or a user-defined function."""
     if not is_own(config.cost):
         return config.cost
     takes = "a function of (observations, actions, next observations) that returns a cost for each"
@@ -168,7 +168,7 @@ def make_cost(config: RunConfig) -> CostSource:
 
 
 def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowledge) -> Quantifier:
-    """The quantifier that a description names, with what the task can tell."""
+    """The quantifier named in a run's settings, with the knowledge of the task."""
     if config.quantifier == "exact-gp":
         return ExactGP(**check_settings(ExactGP, {**knowledge.exact_gp, **config.quantifier_options}))
     if config.quantifier in LEARNED:
@@ -183,7 +183,7 @@ def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowle
     signal = knowledge.margin if config.constraint == "margin" else knowledge.cost
     if signal is None:
         raise ValueError(
-            f"quantifier='known': task {config.task!r} does not tell its {wanted} beforehand. Give its environment an "
+            f"quantifier='known': task {config.task!r} does not provide its {wanted}. Give its environment an "
             f"attribute knowledge=safexp.Knowledge({wanted}=<function of states and actions>), or use "
             "another quantifier."
         )
@@ -198,14 +198,14 @@ def make_quantifier(config: RunConfig, constraint: Constraint, knowledge: Knowle
 
 
 def on_observations(quantifier: Quantifier, constraint: Constraint, envs: VectorEnv[Any, Any, Any]) -> Quantifier:
-    """An exact GP under limits on signals, with the task's lengthscales of observations and actions alone."""
+    """An exact GP under limits on signals, with the task's lengthscales for observations and actions only."""
     if not (isinstance(quantifier, ExactGP) and constraint.sources):
         return quantifier
     return ChangeModel(quantifier, inputs=range(encoded_size(envs.single_observation_space)))
 
 
 def calibrated(config: RunConfig, quantifier: Quantifier) -> Quantifier:
-    """The quantifier, calibrated if the description says so."""
+    """The quantifier, calibrated if the settings require it."""
     if config.calibrate:
         quantifier = Calibrated(quantifier, **check_settings(Calibrated, dict(config.calibration_options)))
     elif config.calibration_options:
@@ -214,14 +214,14 @@ def calibrated(config: RunConfig, quantifier: Quantifier) -> Quantifier:
 
 
 def make_learned(config: RunConfig) -> Quantifier:
-    """A quantifier that learns, with the run's seed if it is given none."""
+    """A learned quantifier, with the run's seed unless the options have one."""
     kind = LEARNED[config.quantifier]
     settings = {"seed": config.seed, **config.quantifier_options}
     return kind(**check_settings(kind, settings))
 
 
 def make_own_quantifier(config: RunConfig) -> Quantifier:
-    """The user's own quantifier; one that takes a seed gets the run's."""
+    """A user-defined quantifier; if it takes a seed, it gets the run's."""
     kind = find(config.quantifier, "quantifier")
     if not (isinstance(kind, type) and issubclass(kind, Quantifier)):
         raise ValueError(f"quantifier={config.quantifier!r} is {kind!r}; expected a subclass of safexp.Quantifier.")
@@ -230,7 +230,7 @@ def make_own_quantifier(config: RunConfig) -> Quantifier:
 
 
 def make_stop(config: RunConfig, knowledge: Knowledge) -> Stop:
-    """What a description says to do before the budget runs out, with the task's own controller if it takes one."""
+    """The emergency stop of a run's settings, with the task's controller if it takes one."""
     options = dict(config.stop_options)
     if config.stop == "reset":
         return Reset(**check_settings(Reset, options))
@@ -238,21 +238,21 @@ def make_stop(config: RunConfig, knowledge: Knowledge) -> Stop:
         return LearnedReset(**{"seed": config.seed, **check_settings(LearnedReset, options)})
     if knowledge.fallback is None:
         raise ValueError(
-            f"stop='fallback': task {config.task!r} has no controller that leads out of its costs. Give its "
-            "environment an attribute knowledge=safexp.Knowledge(fallback=(<controller>, <bound on its "
-            "way out>)), or use another stop."
+            f"stop='fallback': task {config.task!r} provides no controller that drives to safety. Give its environment "
+            "an attribute knowledge=safexp.Knowledge(fallback=(<controller>, <bound on its cost>)), or use another "
+            "stop."
         )
     controller, way_out = knowledge.fallback
     return Fallback(controller, way_out, **check_settings(Fallback, options))
 
 
 def starts_from_log(config: RunConfig) -> bool:
-    """Whether a run learns what it may do from a log, and the controller that drove it takes part in the run."""
+    """Whether a run starts from a log, and the controller that produced it takes part in the run."""
     return config.quantifier in (*FITTED, "exact-gp") and config.constraint != "budget"
 
 
 def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:
-    """What a quantifier that learns starts from."""
+    """Initial transitions of a learned quantifier."""
     if config.quantifier in ("unknown", "known"):
         return None
     if config.seed_data is not None:

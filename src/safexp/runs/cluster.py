@@ -1,7 +1,7 @@
-"""Runs on a Ray cluster. A run whose worker or node dies is done again elsewhere.
+"""Runs on a Ray cluster. A run whose worker or node dies is repeated elsewhere.
 
-Where the folder of the runs is on a file system that a worker shares, the run is written there, and goes on from its
-last checkpoint if its worker dies. Elsewhere it is written on the worker's own disk and sent back when it is over.
+If the parent folder of the runs is on a file system shared with the worker, the run is written there and continues from
+its last checkpoint if its worker dies. Otherwise it is written to the worker's disk and sent back at the end.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ TICK = 1.0
 
 
 class Parcel(NamedTuple):
-    """An outcome, with the files of its folder by their relative names where the folder is not shared."""
+    """An outcome, with the files of its folder by relative name if the folder is not shared."""
 
     outcome: RunOutcome
     files: dict[str, bytes]
 
 
 def on_cluster(do: Do, configs: Sequence[RunConfig], workers: int, address: str) -> Iterator[RunOutcome | None]:
-    """Outcomes as they come, and None now and then.
+    """Yield outcomes as runs finish, and None at regular intervals.
 
     Raises:
-        MissingExtraError: where Ray is not installed.
-        ValueError: where the cluster cannot be reached.
+        MissingExtraError: if Ray is not installed.
+        ValueError: if the cluster cannot be reached.
     """
     with needed_for("--ray"):
         import ray
@@ -49,7 +49,7 @@ def on_cluster(do: Do, configs: Sequence[RunConfig], workers: int, address: str)
                 _knock(address)
                 ray.init(address=address, log_to_driver=False)
         except (OSError, ValueError, RuntimeError) as error:
-            raise ValueError(f"--ray {address}: no cluster can be reached there ({error}).") from error
+            raise ValueError(f"--ray {address}: no cluster can be reached at this address ({error}).") from error
     tokens = [_leave_token(parent) for parent in {config.folder.absolute().parent for config in configs}]
     try:
         there = ray.remote(num_cpus=1, max_retries=RETRIES)(run_there)
@@ -74,7 +74,7 @@ def on_cluster(do: Do, configs: Sequence[RunConfig], workers: int, address: str)
 
 
 def run_there(do: Do, config: RunConfig, token: Path) -> Parcel:
-    """Do a run on a worker: in its own folder where the token shows that it is shared, or else in one of the worker."""
+    """Train on a worker: in the run folder if the token shows that it is shared, otherwise in a temporary folder."""
     if token.exists():
         return Parcel(do(config), {})
     with tempfile.TemporaryDirectory() as scratch:
@@ -89,7 +89,7 @@ def run_there(do: Do, config: RunConfig, token: Path) -> Parcel:
 
 
 def _knock(address: str) -> None:
-    """Raise OSError where nobody listens at host:port, which Ray itself takes minutes to find out."""
+    """Raise OSError if nothing listens at host:port, which Ray itself takes minutes to detect."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host, int(port)), timeout=10.0).close()

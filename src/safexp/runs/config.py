@@ -1,4 +1,4 @@
-"""One run, described completely by plain values: the same description gives the same run."""
+"""Settings of a run, as plain values that determine it completely."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from safexp.runs.plugins import is_own
 
 Method = Literal["mase", "bare", "trpo", "trpo-lagrangian", "cpo", "saute", "early-termination"]
 OWN_LEARNERS = MappingProxyType({"trpo": "TRPO", "trpo-lagrangian": "TRPOLagrangian", "cpo": "CPO"})
-"""The methods that are learners themselves; the others are put around one."""
+"""Methods that are learners themselves; the others wrap one."""
 
 METHOD_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -30,17 +30,17 @@ METHOD_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "early-termination": ("show_threshold", "penalty"),
     }
 )
-"""What can be set of a method that is put around a learner: arguments of MASE, Saute and EarlyTermination."""
+"""Options of the methods that wrap a learner: arguments of MASE, Saute and EarlyTermination."""
 
 ConstraintName = Literal["budget", "instantaneous", "margin", "schedule", "within"]
 StopName = Literal["reset", "fallback", "learned-reset"]
 FITTED = ("sparse-gp", "deep-gp", "features")
-"""The quantifiers whose widths are a fit, and promise nothing until they are calibrated."""
+"""Quantifiers whose widths are a fit, without a guarantee until they are calibrated."""
 QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp", "features"]
 
 
 def _or_own(choices: Any) -> Any:
-    """How the command line shows a name that may also be one of the user's own."""
+    """Command-line metavar of a name that may also be user-defined."""
     return tyro.conf.arg(metavar=f"{{{','.join(get_args(choices))},PACKAGE:NAME}}")
 
 
@@ -65,55 +65,58 @@ Options = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One run of one method on one task.
+    """Settings of a run of one method on one task; the same settings give the same run.
 
-    What only the task or the learner can judge (do they exist, do they take these options) is checked when the run is
-    built, which is still before anything is written.
+    Whether the task and the learner exist and accept their options is checked when the run is built, which is still
+    before anything is written.
 
     Args:
-        task: a Gymnasium id; `package:Name-v0` imports the package first. `safexp tasks` lists ours.
+        task: a Gymnasium id; `package:Name-v0` imports the package first. `safexp tasks` lists the built-in tasks.
         task_options: arguments of the task, such as {"cost": "margin"} for a Goal task.
-        method: `mase` shields the learner; `bare` lets it do what it likes and counts. `saute` shows it what remains of
-            the budget and pays it −1 once nothing does; `early-termination` stops an episode after its violation.
-            `trpo`, `trpo-lagrangian` and `cpo` are learners of their own; the last two keep the budget in expectation.
-            `package:function` makes an agent of your own (docs/extending.md).
-        method_options: settings of `mase` (such as {"show_threshold": false}), `saute`, `early-termination` or yours.
+        method: `mase` shields the learner; `bare` does not restrict it and counts violations. `saute` shows it the
+            remaining budget and rewards it with −1 once that is spent; `early-termination` ends an episode after its
+            violation. `trpo`, `trpo-lagrangian` and `cpo` are learners themselves; the last two keep the budget in
+            expectation. `package:function` builds a custom agent (docs/extending.md).
+        method_options: settings of `mase` (such as {"show_threshold": false}), `saute`, `early-termination` or a custom
+            method.
         constraint: `budget` bounds the sum of the costs of an episode, `instantaneous` every single cost, `schedule`
-            every cost by a limit that changes with the steps of an episode, `margin` keeps the task's signed distance
-            to the limit at or above 0, `within` is what `--within` says and nothing else.
-        within: limits on measured signals, as often as you like: `current:-100:100` keeps info["current"] between the
-            two, `3::5` the observation's entry 3 at or below 5, `level::4,50=3` info["level"] at or below 4, and from
-            step 50 on 3. They hold beside the constraint that is named.
-        limit: of the budget (3 if not given), or of every cost; a schedule and a margin have none.
-        schedule: the limits of a schedule by the steps from which on they hold: {"0": 0.5, "100": 0.2}.
-        discount: of the sum that a budget bounds; 1 adds costs up plainly.
-        cost: the entry of the task's info that is its cost, or `package:function`, a function of your own of the
-            observations, actions and next observations of all copies (n, ...) that returns their costs (n,).
-        cost_max: the largest cost that the task can give; of a margin, the largest that is told from larger ones.
-        quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task tells its cost
+            every cost by a limit that changes during an episode, `margin` keeps the task's signed distance to the limit
+            at or above 0, `within` applies only the limits of `--within`.
+        within: limit on a measured signal; may be repeated. `current:-100:100` keeps info["current"] between the two,
+            `3::5` keeps entry 3 of the observation at or below 5, `level::4,50=3` info["level"] at or below 4, and
+            3 from step 50 on. These limits apply in addition to the constraint.
+        limit: limit of the budget (default 3), or of every cost; a schedule and a margin have none.
+        schedule: the limits of a schedule by their first steps: {"0": 0.5, "100": 0.2}.
+        discount: discount of the sum that a budget bounds; 1 is no discount.
+        cost: key of the cost in the task's info, or `package:function`, a function of the observations, actions and
+            next observations of all copies (n, ...) that returns their costs (n,).
+        cost_max: largest cost that the task can return; for a margin, the distance beyond 0 at which the cost
+            saturates.
+        quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task provides its cost
             function), or learned, from safe transitions if the task provides some: `exact-gp` (its bound holds if the
-            task's settings do), `sparse-gp` (quick; promises nothing by itself), `deep-gp` (the paper's; likewise) or
-            `features` (linear in random or learned features), or `package:Name`, a quantifier of your own.
-        quantifier_options: settings of the quantifier, over those that the task recommends; with {"target": "margin"}
-            a learned one models the task's signed margin instead of its cost.
-        calibrate: scale the quantifier's widths by what they missed, and watch its misses (`safexp.Calibrated`); by
-            default a learned one is calibrated under limits on every step. `--no-calibrate` trusts it as it is.
-        calibration_options: settings of that, such as {"delta": 0.05}.
-        seed_data: a file of logged transitions to learn from before the first step (.csv, .parquet or .npz), in place
-            of the task's own.
-        stop: what `mase` does before the budget runs out: `reset` ends the episode, for which a human is needed (the
-            paper); `fallback` lets the task's own controller drive out while the budget covers that, and the episode
-            goes on; `learned-reset` learns a second policy for that from what is driven.
-        stop_options: settings of it (`safexp.Stop`), such as {"braking": 2}.
-        learner: our TRPO, or an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, SAC, TD3 or DQN, or
-            `package:Name`, an algorithm class of your own.
-        learner_options: settings of the learner, over our defaults for PPO and ours; {"torch.nn": "ReLU"} is a class.
-        penalty: what a stop costs the learner where nothing is known of the costs; c in −c / width.
-        largest_penalty: what it costs where the stop was certain; by default the same, which makes it a constant.
-        num_envs: how many copies of the task run side by side.
-        steps: how many environment steps to learn for, over all copies.
-        seed: of everything random.
-        out: the run's folder, which must not exist; by default runs/TASK-METHOD-SEED.
+            task's settings do), `sparse-gp` (fast; no guarantee), `deep-gp` (the paper's; no guarantee) or `features`
+            (linear in random or learned features), or `package:Name`, a custom quantifier.
+        quantifier_options: settings of the quantifier, which override those that the task recommends; with
+            {"target": "margin"} a learned one models the task's signed margin instead of its cost.
+        calibrate: calibrate the quantifier's widths on held-out stretches and on misses during the run
+            (`safexp.Calibrated`); by default a learned one is calibrated under limits on every step. `--no-calibrate`
+            uses it as it is.
+        calibration_options: settings of the calibration, such as {"delta": 0.05}.
+        seed_data: file of logged transitions to learn from before the first step (.csv, .parquet or .npz), in place of
+            the task's own.
+        stop: emergency stop of `mase` before the budget is exhausted: `reset` ends the episode, which needs a human
+            (the paper); `fallback` lets the task's controller drive to safety while the budget covers that, and the
+            episode continues; `learned-reset` learns a second policy for that.
+        stop_options: settings of the stop (`safexp.Stop`), such as {"braking": 2}.
+        learner: TRPO of safexp, or an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, SAC, TD3 or DQN, or
+            `package:Name`, a custom algorithm class.
+        learner_options: settings of the learner, which override our defaults; {"torch.nn": "ReLU"} is a class.
+        penalty: penalty of a stop when nothing is known about the costs; c in −c / width.
+        largest_penalty: penalty when the stop was certain; by default the same, which makes it a constant.
+        num_envs: number of parallel copies of the task.
+        steps: number of environment steps to train for, over all copies.
+        seed: seed of all random numbers.
+        out: run folder, which must not exist; by default runs/TASK-METHOD-SEED.
     """
 
     task: str = "safexp/PlanarRobot-v0"
@@ -146,28 +149,28 @@ class RunConfig:
     def __post_init__(self) -> None:
         seed_data: Any = self.seed_data
         within: Any = self.within
-        if isinstance(seed_data, str):  # a file's paths are words, and its tuples lists
+        if isinstance(seed_data, str):  # in JSON, paths are strings and tuples are lists
             object.__setattr__(self, "seed_data", Path(seed_data))
         if isinstance(within, list):
             object.__setattr__(self, "within", tuple(within))
         if not (isinstance(self.within, tuple) and all(isinstance(limit, str) for limit in self.within)):
-            raise ValueError(f"within={self.within!r} is of the wrong kind: expected limits such as current:-100:100.")
+            raise ValueError(f"within={self.within!r} has the wrong type: expected limits such as current:-100:100.")
         if not (self.calibrate is None or isinstance(self.calibrate, bool)):
-            raise ValueError(f"calibrate={self.calibrate!r} is of the wrong kind: expected true, false or null.")
+            raise ValueError(f"calibrate={self.calibrate!r} has the wrong type: expected true, false or null.")
         if not (self.seed_data is None or isinstance(self.seed_data, Path)):
-            raise ValueError(f"seed_data={self.seed_data!r} is of the wrong kind: expected the name of a file.")
+            raise ValueError(f"seed_data={self.seed_data!r} has the wrong type: expected the name of a file.")
         for entry in dataclasses.fields(self):
             usual = entry.default_factory() if callable(entry.default_factory) else entry.default
             given = getattr(self, entry.name)
             if entry.name not in ("out", "seed_data", "calibrate", "within") and not _alike(given, usual):
-                raise ValueError(f"{entry.name}={given!r} is of the wrong kind: expected the like of {usual!r}.")
+                raise ValueError(f"{entry.name}={given!r} has the wrong type: expected a value like {usual!r}.")
         for name, choices in [
             *(("method", Method), ("constraint", ConstraintName)),
             *(("quantifier", QuantifierName), ("stop", StopName)),
         ]:
             given, own = getattr(self, name), name in ("method", "quantifier")
             if given not in get_args(choices) and not (own and is_own(given)):
-                hint = ", nor one of your own, package:name" if own else ""
+                hint = " and not package:name" if own else ""
                 raise ValueError(f"{name}={given!r} is not one of {', '.join(get_args(choices))}{hint}.")
         for name, least in [("num_envs", 1), ("steps", 1), ("seed", 0)]:
             if (given := getattr(self, name)) < least:
@@ -181,9 +184,9 @@ class RunConfig:
         for name in self.method_options:
             if name not in allowed and not is_own(self.method):
                 known = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
-                raise ValueError(f"method_options has {name!r}, which method {self.method!r} does not know: {known}.")
+                raise ValueError(f"method_options has {name!r}, which method {self.method!r} does not take: {known}.")
         if self.method != "mase" and (self.stop != "reset" or self.stop_options):
-            raise ValueError(f"stop={self.stop!r} is a part of method 'mase', not of {self.method!r}: leave it out.")
+            raise ValueError(f"stop={self.stop!r} is an option of method 'mase', not of {self.method!r}: leave it out.")
         itself = OWN_LEARNERS.get(self.method)
         if itself and self.learner not in (itself, type(self).learner):
             raise ValueError(
@@ -193,7 +196,7 @@ class RunConfig:
         self._check_constraint()
 
     def settled(self) -> Self:
-        """The same run with every default that depends on other values written out, as its folder records it."""
+        """Complete settings: every default that depends on other values is filled in, as the run folder records it."""
         constraint: ConstraintName = self.constraint
         if self.within and constraint == "budget" and self.limit is None:
             constraint = "within"
@@ -212,12 +215,12 @@ class RunConfig:
 
     @property
     def folder(self) -> Path:
-        """Where the run is written."""
+        """The run folder."""
         name = f"{self.task}-{self.method}-{self.seed}"
         return self.out or Path("runs") / name.replace("/", "-").replace(":", "-")
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that determines the run; where its folder is does not."""
+        """Everything that determines the run, which excludes its folder."""
         document = dataclasses.asdict(self)
         del document["out"]
         document["within"] = list(self.within)
@@ -226,14 +229,14 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], out: Path | None = None) -> Self:
-        """The description that `to_json` wrote."""
+        """Settings from the JSON of `to_json`."""
         unknown = sorted(set(document) - {entry.name for entry in dataclasses.fields(cls)} | {"out"} & set(document))
         if unknown:
             raise ValueError(f"unknown settings {', '.join(unknown)}: written by another version of safexp?")
         return cls(**document, out=out)
 
     def command(self) -> str:
-        """The shell command that does this run again."""
+        """The shell command that repeats this run."""
         usual = type(self)().to_json()
         words = ["safexp", "train"]
         for name, value in self.to_json().items():
@@ -265,43 +268,41 @@ class RunConfig:
 
     def _check_constraint(self) -> None:
         if self.constraint == "within" and not self.within:
-            raise ValueError("constraint='within' limits nothing: say --within current:-100:100, for example.")
+            raise ValueError("constraint='within' needs a limit, for example --within current:-100:100.")
         self.signal_limits  # noqa: B018 (raises a clear error)
         if self.within and self.method in ("trpo-lagrangian", "cpo", "saute"):
-            raise ValueError(f"method={self.method!r} knows only budgets: leave --within out.")
+            raise ValueError(f"method={self.method!r} supports only budgets: leave --within out.")
         if self.constraint == "margin" and self.cost != type(self).cost:
             raise ValueError(f"cost={self.cost!r}: a margin is read from info['margin'] and has no cost; leave it out.")
         if self.constraint == "margin" and self.limit is not None:
             raise ValueError(f"limit={self.limit}: a margin has no limit, it must stay at or above 0; leave it out.")
         if (self.constraint == "schedule") != bool(self.schedule):
             raise ValueError(
-                f"schedule={dict(self.schedule)} and constraint={self.constraint!r}: a schedule alone has one: "
-                'say --constraint schedule --schedule \'{"0": 0.5, "100": 0.2}\', for example.'
+                f"schedule={dict(self.schedule)} and constraint={self.constraint!r} do not go together: use both, for "
+                'example --constraint schedule --schedule \'{"0": 0.5, "100": 0.2}\', or neither.'
             )
         if self.constraint == "schedule" and self.limit is not None:
-            raise ValueError(f"limit={self.limit}: a schedule has its own limits; leave this one out.")
+            raise ValueError(f"limit={self.limit}: a schedule has its own limits; leave it out.")
         if self.schedule:
             self.phases  # noqa: B018 (raises a clear error)
         if self.constraint == "instantaneous" and self.limit is None:
-            raise ValueError("an instantaneous constraint needs a limit: say --limit 0.3, for example.")
+            raise ValueError("an instantaneous constraint needs a limit, for example --limit 0.3.")
         if self.limit is not None and not (math.isfinite(self.limit) and self.limit >= 0):
             raise ValueError(f"limit={self.limit} (--budget, --limit) must be finite and at least 0; 0 allows no cost.")
         if not 0 < self.discount <= 1:
-            raise ValueError(f"discount={self.discount} must lie in (0, 1]; 1 adds costs up plainly.")
+            raise ValueError(f"discount={self.discount} must lie in (0, 1]; 1 is no discount.")
         if self.discount != 1 and self.constraint != "budget":
             raise ValueError(
                 f"discount={self.discount} is for a budget; leave it out with --constraint {self.constraint}."
             )
         if not (math.isfinite(self.cost_max) and self.cost_max > 0):
-            raise ValueError(f"cost_max={self.cost_max} must be finite and above 0: the largest cost of a step.")
+            raise ValueError(f"cost_max={self.cost_max} must be finite and above 0: it is the largest cost of a step.")
         if self.method in ("trpo-lagrangian", "cpo", "saute") and self.constraint != "budget":
             raise ValueError(
-                f"method={self.method!r} knows only budgets, not {self.constraint!r}: use --constraint budget."
+                f"method={self.method!r} supports only budgets, not {self.constraint!r}: use --constraint budget."
             )
         if self.method == "saute" and self.limit == 0:
-            raise ValueError(
-                "method='saute' divides by its budget, which must be above 0: say --budget 1, for example."
-            )
+            raise ValueError("method='saute' divides by its budget, which must be above 0: for example --budget 1.")
         limits_steps = bool(self.within) or self.constraint != "budget"
         if self.method == "mase" and self.quantifier == "unknown" and limits_steps:
             kind = "within" if self.constraint == "budget" else self.constraint
@@ -312,7 +313,7 @@ class RunConfig:
 
 
 def _our_options(learner: str, num_envs: int) -> dict[str, Any]:
-    """Options that learn a small task in seconds: epochs of about 2,048 steps, PPO's in eight batches."""
+    """Default options that learn a small task in seconds: epochs of about 2,048 steps, PPO's in eight batches."""
     n_steps = max(2048 // num_envs // 8, 1) * 8
     if learner == "PPO":
         return {"n_steps": n_steps, "batch_size": n_steps * num_envs // 8, "learning_rate": 1e-3}
@@ -320,7 +321,7 @@ def _our_options(learner: str, num_envs: int) -> dict[str, Any]:
 
 
 def _alike(value: Any, usual: Any) -> bool:
-    """Whether a value from a file is of the kind of the usual one; None stands for a number that may be missing."""
+    """Whether a value from a file has the type of the default; a default of None is an optional number."""
     if isinstance(usual, bool) or isinstance(value, bool):
         return isinstance(usual, bool) and isinstance(value, bool)
     if usual is None or isinstance(usual, float):

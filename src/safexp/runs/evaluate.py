@@ -1,4 +1,4 @@
-"""How a trained agent does when it no longer explores."""
+"""Evaluation of a trained agent without exploration."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from safexp.runs.build import make_envs
 from safexp.runs.load import load
 
 FRESH = 1_000_000
-"""Added to a run's seed: episodes that it was not trained on."""
+"""Added to a run's seed for episodes that it was not trained on."""
 
 Watch = Callable[[Observations, Sequence[Info]], None]
-"""Is shown what the learner saw before a step, and the infos after it."""
+"""Called with the learner's observations before a step and the infos after it."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A trained agent on live environments, as it was trained: with its shield or its wrapper."""
+    """A trained agent on live environments, with its shield or wrapper as in training."""
 
     task: str
     method: str
@@ -44,9 +44,9 @@ class Subject:
 
 
 def evaluate(folder: Path, episodes: int = 100) -> list[Episode]:
-    """So many episodes of a finished run's agent, deterministic.
+    """Play episodes of a finished run's agent, deterministically.
 
-    Every environment plays one episode, so that short ones do not count more often than long ones.
+    Every environment plays one episode, so that short episodes are not over-represented.
     """
     config, agent = load(folder, episodes)
     try:
@@ -58,18 +58,18 @@ def evaluate(folder: Path, episodes: int = 100) -> list[Episode]:
 def load_subject(
     path: Path, num_envs: int, task: str | None = None, task_options: Mapping[str, Any] | None = None
 ) -> Subject:
-    """The agent of a run folder, or of a file, on copies of its task or of another.
+    """Load the agent of a run folder or a file, on copies of its task or of another.
 
     Raises:
-        ValueError: where there is no agent, no task, or a task with other observations or actions.
+        ValueError: if there is no agent, no task, or the task has other observations or actions.
     """
     if path.is_dir() or (path.name == run_folder.AGENT and (path.parent / run_folder.CONFIG).is_file()):
         config, agent = load(path, num_envs, task=task, task_options=task_options)
         return Subject(task or config.task, config.method, agent)
     if task is None:
-        raise ValueError(f"{path} does not say on which task it was trained: give --task, or its run folder.")
+        raise ValueError(f"{path} does not record the task it was trained on: give --task, or its run folder.")
     if "shield" not in files.read(path)[0]:
-        raise ValueError(f"{path} holds a policy without a constraint, which its run folder has: give that instead.")
+        raise ValueError(f"{path} holds a policy without its constraint: give its run folder instead.")
     agent = MASE.load(path, make_envs(task, num_envs, task_options or {}))
     agent.evaluate()
     return Subject(task, "mase", agent)
@@ -90,7 +90,7 @@ def first_episodes(subject: Subject, seed: int, watch: Watch | None = None) -> l
 
 
 class FirstEpisodes:
-    """Keeps the first episode that begins and ends in each environment; those that a reset cuts off began before."""
+    """Keeps the first episode that begins and ends in each environment; one that a reset truncates began earlier."""
 
     def __init__(self, num_envs: int) -> None:
         self.episodes: dict[int, Episode] = {}

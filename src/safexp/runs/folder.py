@@ -1,13 +1,13 @@
-"""The run folder: what a run leaves behind, written here and read here, so that both sides agree.
+"""The run folder: all reading and writing of its files.
 
-config.json        the description, versions and command; written first
+config.json        settings, versions and command; written first
 episodes.csv       a row for every episode, appended epoch by epoch
 metrics.jsonl      a line for every epoch, appended after its episodes
-trajectories.json  where robots went in the first and the last episodes, if the task tells; replaced every epoch
-timing.json        how long it took and how it ended; apart, so that the rest is reproducible byte for byte
-error.txt          the traceback of a run that failed
-checkpoint.safexp  everything that is needed to go on, also to more steps than were asked for; replaced between epochs
-agent.safexp       the agent, when the run finished
+trajectories.json  paths of robots in the first and the last episodes, if the task shows them; replaced every epoch
+timing.json        duration and status; separate, so that the rest is reproducible byte for byte
+error.txt          traceback of a failed run
+checkpoint.safexp  everything needed to resume or extend the run; replaced between epochs
+agent.safexp       the agent of a finished run
 tensorboard/       events
 """
 
@@ -38,34 +38,34 @@ CONFIG, METRICS, EPISODES, TIMING = "config.json", "metrics.jsonl", "episodes.cs
 TRAJECTORIES, ERROR, AGENT, TENSORBOARD = "trajectories.json", "error.txt", "agent.safexp", "tensorboard"
 CHECKPOINT, LOCK = "checkpoint.safexp", ".lock"
 COMMIT = "commit"
-"""The entry of a run's versions that says which commits of safexp made it, where they are known."""
+"""Entry of a run's versions with the commits of safexp that made it, if known."""
 
 COLUMNS = tuple("return" if name == "true_return" else name for name in Episode._fields)
-"""The header of episodes.csv, whose flags are 0 or 1, so that any tool can add them up."""
+"""Header of episodes.csv, whose flags are 0 or 1, so that any tool can sum them."""
 OLDER_COLUMNS = (COLUMNS[:-1], COLUMNS[:-2])
-"""Headers without counts that were added later, which are 0 there."""
+"""Headers of older versions, without columns that were added later, which are read as 0."""
 
 LARGEST_COUNT = 2**63 - 1
-"""Of steps or episodes: a whole number that every table and figure can hold."""
+"""Largest number of steps or episodes: a whole number that every table and figure can represent."""
 
 
 TAIL = 4096
-"""Bytes at the end of metrics.jsonl in which its last line is found."""
+"""Number of bytes at the end of metrics.jsonl that contain its last line."""
 
 
 class RunFolderError(ValueError):
-    """A run folder that cannot be made or read, and why."""
+    """A run folder cannot be created or read; the message says why."""
 
 
 class RunFailedError(RuntimeError):
-    """A run that ended with an exception, whose traceback its folder holds."""
+    """A run ended with an exception; the traceback is in its folder."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run as its folder tells it.
+    """A run, read from its folder.
 
-    `metrics` are the lines of metrics.jsonl; `timing` is empty while a run goes on, and for one that was killed.
+    `metrics` are the lines of metrics.jsonl; `timing` is empty while a run is in progress, or if it was killed.
     """
 
     path: Path
@@ -79,18 +79,18 @@ class Run:
 
     @property
     def status(self) -> str:
-        """How it ended: finished, interrupted, failed, or not at all."""
+        """Status of the run: finished, interrupted, failed, or unfinished."""
         return str(self.timing.get("status", "unfinished"))
 
     @cached_property
     def summary(self) -> Summary:
-        """The run in numbers."""
+        """Summary of the run."""
         return summarise(self)
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a run folder says of its run without its results."""
+    """Settings and status of a run, without its results."""
 
     path: Path
     config: RunConfig
@@ -100,17 +100,17 @@ class Description:
 
 
 def refuse_existing(folder: Path) -> None:
-    """Raise where something is there already."""
+    """Raise `RunFolderError` if the folder exists."""
     if folder.exists() and not (folder / CONFIG).exists():
-        raise RunFolderError(f"{folder} exists already, and holds no run: give another --out.")
+        raise RunFolderError(f"{folder} exists already and is not a run folder: give another --out.")
     if folder.exists():
         raise RunFolderError(
-            f"run folder {folder} exists already: go on with it by --resume, remove it, or give another one with --out."
+            f"run folder {folder} exists already: continue it with --resume, remove it, or give another --out."
         )
 
 
 def folders_of(paths: Iterable[Path]) -> list[Path]:
-    """These run folders, each once; of a folder of run folders those in it; of files beside run folders none."""
+    """Run folders among these paths and directly inside them, each once; files are skipped."""
     given = list(dict.fromkeys(paths))
     found: dict[Path, None] = {}
     for path in given:
@@ -121,39 +121,39 @@ def folders_of(paths: Iterable[Path]) -> list[Path]:
 
 
 def status(folder: Path) -> str:
-    """How the run of a folder ended, if it is there and did."""
+    """Status of the run in a folder, "unfinished" if there is none."""
     path = folder / TIMING
     try:
         return str(_read_json(path).get("status", "unfinished")) if path.is_file() else "unfinished"
     except ValueError as error:
-        raise RunFolderError(f"{path}: {error}; remove this file to go on with the run.") from error
+        raise RunFolderError(f"{path}: {error}; remove this file to continue the run.") from error
 
 
 def expect(folder: Path, config: RunConfig) -> Description:
-    """What a folder says of its run, which must be of this settled description, or differ in having fewer steps alone.
+    """Read the settings of a folder and check that they equal these complete settings, except for fewer steps.
 
     Raises:
-        RunFolderError: where it is not.
+        RunFolderError: if they differ.
     """
     run = read_description(folder)
     there, here = run.config.to_json(), config.to_json()
     differing = [name for name in here if there[name] != here[name]]
     if differing == ["steps"] and run.config.steps > config.steps:
         raise RunFolderError(
-            f"run folder {folder} holds a run of {run.config.steps:,} steps, more than the {config.steps:,} asked for: "
-            "ask for as many, or give another folder with --out."
+            f"run folder {folder} holds a run of {run.config.steps:,} steps, more than the requested "
+            f"{config.steps:,}: request as many, or give another folder with --out."
         )
     if differing not in ([], ["steps"]):
         differs = ", ".join(f"{name} {there[name]!r}, not {here[name]!r}" for name in differing)
         raise RunFolderError(
-            f"run folder {folder} holds a run of another description ({differs}): remove it, or give another one with "
+            f"run folder {folder} holds a run with other settings ({differs}): remove it, or give another one with "
             "--out."
         )
     return run
 
 
 def begin(folder: Path, config: RunConfig, command: str) -> None:
-    """Write the first files of a settled description's run into its folder, over those of a start that failed."""
+    """Write the first files of a run into its folder, over those of a failed start."""
     folder.mkdir(parents=True, exist_ok=True)
     describe(folder, config, command)
     (folder / EPISODES).write_text(_row(COLUMNS))
@@ -161,19 +161,19 @@ def begin(folder: Path, config: RunConfig, command: str) -> None:
 
 
 def describe(folder: Path, config: RunConfig, command: str, commits: str = "") -> None:
-    """Write config.json, in place of the one before, whose `commits` are kept."""
+    """Write config.json, replacing an earlier one, whose `commits` are kept."""
     known = joined(commits, current_commit())
     made_with = versions() | ({COMMIT: known} if known not in ("", UNKNOWN) else {})
     write_json(folder / CONFIG, {"config": config.to_json(), "versions": made_with, "command": command})
 
 
 def versions() -> dict[str, str]:
-    """What a run's result depends on besides its description."""
+    """Versions that a run's result depends on besides its settings."""
     return {"python": platform.python_version(), **files.versions()}
 
 
 def last_line(folder: Path) -> dict[str, Any]:
-    """The newest whole line of a run's metrics; empty before there is one."""
+    """The last complete line of a run's metrics; empty before there is one."""
     try:
         with (folder / METRICS).open("rb") as file:
             file.seek(0, 2)
@@ -185,39 +185,39 @@ def last_line(folder: Path) -> dict[str, Any]:
 
 
 def cut(path: Path, size: int) -> None:
-    """Take away what a file holds after its first bytes."""
+    """Truncate a file to its first `size` bytes."""
     if size < 0 or not path.exists() or path.stat().st_size < size:
-        raise RunFolderError(f"{path} is shorter than its run's checkpoint says: remove the folder to start over.")
+        raise RunFolderError(f"{path} is shorter than the checkpoint of its run: remove the folder to start over.")
     with path.open("r+b") as file:
         file.truncate(size)
 
 
 def append_episodes(folder: Path, episodes: Iterable[Episode]) -> None:
-    """Add rows to episodes.csv."""
+    """Append rows to episodes.csv."""
     rows = (_row([int(value) if isinstance(value, bool) else value for value in episode]) for episode in episodes)
     _append(folder / EPISODES, "".join(rows))
 
 
 def append_metrics(folder: Path, line: Mapping[str, Any]) -> None:
-    """Add a line to metrics.jsonl."""
+    """Append a line to metrics.jsonl."""
     _append(folder / METRICS, json.dumps(line, allow_nan=False) + "\n")
 
 
 def write_trajectories(folder: Path, trajectories: Trajectories) -> None:
-    """Write trajectories.json, in place of the one before."""
+    """Write trajectories.json, replacing an earlier one."""
     files.write_bytes(folder / TRAJECTORIES, (json.dumps(trajectories.to_json(), allow_nan=False) + "\n").encode())
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Write a JSON file whole or not at all."""
+    """Write a JSON file atomically."""
     files.write_bytes(path, (json.dumps(document, indent=2, allow_nan=False) + "\n").encode())
 
 
 def read(folder: Path) -> Run:
-    """A run, also one that is still going on: a last line that is not whole yet is left out.
+    """Read a run, finished or in progress: an incomplete last line is skipped.
 
     Raises:
-        RunFolderError: where this is not a run folder, or something in it cannot be read.
+        RunFolderError: if this is not a run folder, or a file in it cannot be read.
     """
     with _told(folder):
         config, versions, command = _read_config(folder)
@@ -234,10 +234,10 @@ def read(folder: Path) -> Run:
 
 
 def read_description(folder: Path) -> Description:
-    """What a run folder says of its run without its results.
+    """Read the settings and status of a run, without its results.
 
     Raises:
-        RunFolderError: where this is not a run folder, or that cannot be read.
+        RunFolderError: if this is not a run folder, or they cannot be read.
     """
     with _told(folder):
         return Description(folder, *_read_config(folder), status(folder))
@@ -245,17 +245,17 @@ def read_description(folder: Path) -> Description:
 
 @contextmanager
 def _told(folder: Path) -> Iterator[None]:
-    """Say why a folder cannot be read as a run."""
+    """Context that turns errors into a `RunFolderError` with the reason."""
     if not folder.is_dir():
         raise RunFolderError(f"{folder} is not a folder." if folder.exists() else f"{folder} does not exist.")
     if not (folder / CONFIG).is_file():
-        raise RunFolderError(f"{folder} has no {CONFIG}: it is not a run folder, or its run never began.")
+        raise RunFolderError(f"{folder} has no {CONFIG}: it is not a run folder, or its run never started.")
     try:
         yield
     except RunFolderError:
         raise
     except KeyError as error:
-        raise RunFolderError(f"{folder}/{CONFIG} has no entry {error}: it is not one of safexp's.") from error
+        raise RunFolderError(f"{folder}/{CONFIG} has no entry {error}: safexp did not write it.") from error
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, OSError) as error:
         raise RunFolderError(f"{folder} cannot be read as a run: {error}") from error
 
@@ -273,21 +273,21 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path.name} is not JSON ({error})") from error
     if not isinstance(document, dict):
-        raise ValueError(f"{path.name} holds no JSON object")
+        raise ValueError(f"{path.name} is not a JSON object")
     return document
 
 
 def _parse(text: str) -> Any:
-    """JSON as its standard has it: without NaN and infinity."""
+    """Parse standard JSON, without NaN and infinity."""
     return json.loads(text, parse_constant=_refuse_constant)
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _check_numbers(values: Mapping[str, Any]) -> None:
-    """Raise where one of these is neither a finite number nor null."""
+    """Raise `ValueError` if a value is neither a finite number nor null."""
     for name, value in values.items():
         if value is not None and (isinstance(value, bool) or not math.isfinite(value)):
             raise ValueError(f"{name} is {value!r}")
@@ -295,7 +295,7 @@ def _check_numbers(values: Mapping[str, Any]) -> None:
 
 
 def _check_counts(values: Mapping[str, Any]) -> None:
-    """Raise where one of these is a whole number beyond what can be counted to."""
+    """Raise `ValueError` if a whole number is too large."""
     for name, value in values.items():
         if isinstance(value, int) and abs(value) > LARGEST_COUNT:
             raise ValueError(f"{name} is {float(value):g}, too large for a whole number")
@@ -340,14 +340,14 @@ def _read_metrics(path: Path) -> list[Mapping[str, Any]]:
 
 
 def read_episodes(path: Path) -> list[Episode]:
-    """The episodes of an episodes.csv."""
+    """Read episodes.csv."""
     lines = _whole_lines(path)
     if not lines:
         return []
     try:
         header, *rows = csv.reader(lines)
     except csv.Error as error:
-        raise ValueError(f"{path.name} is no CSV file ({error})") from error
+        raise ValueError(f"{path.name} is not a CSV file ({error})") from error
     if tuple(header) not in (COLUMNS, *OLDER_COLUMNS):
         raise ValueError(f"{path.name} has the columns {', '.join(header)}; expected {', '.join(COLUMNS)}")
     kinds = get_type_hints(Episode).values()
@@ -363,7 +363,7 @@ def read_episodes(path: Path) -> list[Episode]:
 
 
 def _whole_lines(path: Path) -> list[str]:
-    """The lines that were written to their ends."""
+    """The complete lines of a file."""
     if not path.exists():
         return []
     return [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
@@ -379,4 +379,4 @@ def _append(path: Path, text: str) -> None:
     with path.open("a") as file:
         file.write(text)
         file.flush()
-        os.fsync(file.fileno())  # a checkpoint that outlives a power cut relies on it
+        os.fsync(file.fileno())  # a checkpoint must not survive a power failure without it

@@ -1,4 +1,4 @@
-"""How a command ends when it is told to: by Ctrl-C or by SIGTERM, with what it wrote whole."""
+"""Clean exit of a command on Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, which ends a command as Ctrl-C does."""
+    """SIGTERM, handled like Ctrl-C."""
 
 
 def exit_code(reason: KeyboardInterrupt) -> int:
-    """What a shell expects of a command that a signal ended: 128 and its number."""
+    """Exit code of a command ended by a signal: 128 plus its number."""
     return 128 + (signal.SIGTERM if isinstance(reason, Terminated) else signal.SIGINT)
 
 
 @contextmanager
 def ending_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM end a command as Ctrl-C does: what is written is whole, and the run can go on later.
+    """Handle SIGTERM like Ctrl-C: written files are complete, and the run can be resumed.
 
-    A signal that arrives where Python can raise nothing, such as in a destructor, is not lost, but sent again.
+    A signal that arrives where Python cannot raise, such as in a destructor, is sent again.
     """
 
     def terminate(*_: Any) -> None:
@@ -33,13 +33,13 @@ def ending_on_sigterm() -> Iterator[None]:
     def send_again(lost: sys.UnraisableHookArgs) -> None:
         if isinstance(lost.exc_value, KeyboardInterrupt):
             number = exit_code(lost.exc_value) - 128
-            later = threading.Timer(0.01, os.kill, (os.getpid(), number))  # at once it would be lost here
+            later = threading.Timer(0.01, os.kill, (os.getpid(), number))  # sent at once it would be lost again
             later.daemon = True
             later.start()
         else:
             said(lost)
 
-    if threading.current_thread() is not threading.main_thread():  # where signals cannot be handled
+    if threading.current_thread() is not threading.main_thread():  # signals can only be handled in the main thread
         yield
         return
     said, sys.unraisablehook = sys.unraisablehook, send_again

@@ -1,4 +1,4 @@
-"""A finished run's agent, on environments of its own, to be watched or measured."""
+"""Loading the agent of a finished run on fresh environments."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def load(
     task: str | None = None,
     task_options: Mapping[str, Any] | None = None,
 ) -> tuple[RunConfig, Agent]:
-    """The description of a run, by its folder or the agent in it, and its agent as it was trained.
+    """Load the settings and the agent of a run, from its folder or the agent file in it.
 
-    That means with its shield or its wrapper, on so many fresh copies of its task, or of another one. Whatever code of
-    the user's the run names (`package:Name`) is imported.
+    The agent has its shield or wrapper as in training, on fresh copies of its task or of another. User code that the
+    run refers to (`package:Name`) is imported.
     """
     folder = path.parent if path.name == run_folder.AGENT else path
     if folder.is_file():
         raise run_folder.RunFolderError(
-            f"{path} is an agent without its run folder, which says what it was trained on: give that folder."
+            f"{path} is an agent without its run folder, which records what it was trained on: give that folder."
         )
     run = run_folder.read_description(folder)
     file = folder / run_folder.AGENT

@@ -1,4 +1,4 @@
-"""Options by name, checked against the constructor that they are for."""
+"""Checks of options by name against the constructor that takes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from safexp.mase.learner import build_policy
 
 
 def check_options(learner: type[BaseAlgorithm], options: Any) -> dict[str, Any]:
-    """A learner's options, with classes in place of their names."""
+    """Check a learner's options, and replace names of classes by the classes."""
     given = {name: options[name] for name in options if name in ("env", "seed", "verbose", "tensorboard_log")}
     if given:
         raise ValueError(f"learner_options={given!r} are set by the run itself: leave them out.")
@@ -20,7 +20,7 @@ def check_options(learner: type[BaseAlgorithm], options: Any) -> dict[str, Any]:
 
 
 def check_settings(owner: type, settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings themselves, if the constructor takes them."""
+    """Return the settings if the constructor takes them; raise `ValueError` otherwise."""
     known = options_of(owner)
     for name in settings:
         if name not in known:
@@ -31,7 +31,7 @@ def check_settings(owner: type, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def options_of(owner: type) -> list[str]:
-    """The names of a constructor's arguments, and of those that it passes on to its base class."""
+    """Names of a constructor's arguments, including those it passes on to its base class."""
     names: list[str] = []
     for kind in owner.__mro__:
         if "__init__" in vars(kind):

@@ -1,4 +1,4 @@
-"""A trained agent at work, moment by moment: what it proposed, what the shield made of it, and what remains."""
+"""Playing episodes with a trained agent: proposals, decisions of the shield, and thresholds, step by step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from safexp.runs.load import load
 from safexp.tasks.scene import Scene, scenes_of
 
 CELLS = 21
-"""How many actions along each axis of a box the shield is asked about."""
+"""Number of actions along each axis of a box for which the shield's decision is shown."""
 
 INSTEAD = "Leave --video out to get the table of its episodes."
 
@@ -33,7 +33,8 @@ Picture = NDArray[np.uint8]
 class Choices:
     """Actions that cover the action space, and which of them the shield certifies in this state.
 
-    `safe` is (CELLS, CELLS) of a box of two dimensions, first axis first; (CELLS,) of one; (n,) of n discrete actions.
+    `safe` is (CELLS, CELLS) for a box of two dimensions, first axis first; (CELLS,) for one; (n,) for n discrete
+    actions.
     """
 
     low: Array
@@ -43,11 +44,11 @@ class Choices:
 
 @dataclass(frozen=True)
 class Moment:
-    """A state in which an agent acts, and the step it then makes; the last moment of an episode has no step.
+    """A state in which an agent acts, and its step; the last moment of an episode has no step.
 
-    `view` is the scene from above, or what the environment itself draws, if there is any. `threshold` is what the next
-    cost may be at most, of a budget what remains, both as the constraint scales them; `signal` is the last step's cost
-    (or margin) in the user's units, None before the first. `outcome` is the finished episode.
+    `view` is the scene from above, or the environment's own rendering, if there is any. `threshold` is the largest
+    allowed next cost, for a budget the remaining one, in the constraint's scale; `signal` is the last step's cost (or
+    margin) in the user's units, None before the first. `outcome` is the finished episode.
     """
 
     episode: int
@@ -66,12 +67,12 @@ class Moment:
 
 @dataclass
 class Player:
-    """A run's agent on one environment.
+    """Plays episodes with a run's agent on one environment.
 
     Args:
-        config: the run's description.
+        config: settings of the run.
         agent: its agent.
-        filmed: whether moments have a view, and tell which actions are safe.
+        filmed: whether moments include a view and the safe actions.
     """
 
     config: RunConfig
@@ -81,7 +82,7 @@ class Player:
 
     @classmethod
     def load(cls, path: Path, shielding: bool = True, filmed: bool = False) -> Player:
-        """The agent of a run folder; `filmed` if its moments are to be drawn."""
+        """Load the agent of a run folder; `filmed` if its moments will be drawn."""
         config, agent = load(path, 1)
         if filmed and _scenes(agent) is None:
             agent.envs.close()
@@ -97,7 +98,7 @@ class Player:
         return cls(config, agent, filmed)
 
     def play(self, episodes: int, seed: int | None = None, deterministic: bool = True) -> Iterator[Moment]:
-        """So many episodes, one after the other; by default with a seed on which the agent was not trained."""
+        """Play episodes one after the other; by default with a seed that the agent was not trained on."""
         envs, recorder = self.agent.envs, self.agent.envs.recorder
         self.agent.learner.set_random_seed(self.config.seed if seed is None else seed)
         envs.seed(self.config.seed + FRESH if seed is None else seed)
@@ -109,7 +110,7 @@ class Player:
             envs.close()
 
     def _episode(self, seen: Observations, number: int, actor: Actor) -> Generator[Moment, None, Observations]:
-        """One episode from what the agent sees first; returns what it sees first in the next."""
+        """Play one episode from its first observation; returns the first observation of the next."""
         envs, constraint = self.agent.envs, self.agent.envs.constraint
         self._trail = []
         step, signal, total_cost, ended = 0, None, 0.0, False
@@ -122,7 +123,7 @@ class Player:
             action, intervened = done["action"], done["intervened"]
             yield replace(moment, choices=choices, proposed=proposed[0], executed=action, intervened=intervened)
             signals, ended, step = envs.recorder.latest, bool(dones[0]), step + 1
-            signal = float(signals[0]) if signals.ndim == 1 else None  # of several costs none is the cost
+            signal = float(signals[0]) if signals.ndim == 1 else None  # several costs are not shown
             total_cost += float(np.sum(constraint.true_cost(signals)[0]))
         outcome = envs.recorder.episodes[number]
         left, last = float(np.min(envs.remaining)), _last_view(moment.view, infos[0])
@@ -164,7 +165,7 @@ class Player:
 
 
 def _last_view(before: Scene | Picture | None, info: dict[str, Any]) -> Scene | Picture | None:
-    """Where the last step led, which the environments, reset by now, no longer show."""
+    """View after the last step of an episode, which the environments, already reset, no longer show."""
     if not isinstance(before, Scene) or "position" not in info:
         return before
     position = np.asarray(info["position"], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What a user adds without touching our code, named `package:Name` as Gymnasium names environments."""
+"""User-defined tasks, methods, learners and quantifiers, named `package:Name` as in Gymnasium."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import gymnasium as gym
 
 
 def is_own(name: str) -> bool:
-    """Whether a name is one of the user's own, `package:Name`."""
+    """Whether a name is user-defined, `package:Name`."""
     return ":" in name
 
 
 def find_task(name: str) -> None:
-    """Raise `ValueError` where Gymnasium knows no such task; the package of `package:Name-v0` is imported."""
+    """Raise `ValueError` if Gymnasium has no such task; the package of `package:Name-v0` is imported."""
     package, _, plain = name.rpartition(":")
     if package:
         _imported(package, f"task={name!r}")
@@ -25,29 +25,29 @@ def find_task(name: str) -> None:
     except gym.error.UnregisteredEnv as error:
         close = difflib.get_close_matches(name, gym.registry, n=3)
         hint = f" Close names: {', '.join(close)}." if close else ""
-        raise ValueError(f"unknown task {name!r}: {error}{hint} `safexp tasks` lists ours.") from error
+        raise ValueError(f"unknown task {name!r}: {error}{hint} `safexp tasks` lists the built-in ones.") from error
     except gym.error.Error as error:
         raise ValueError(f"cannot make task {name!r}: {error}") from error
 
 
 def find(name: str, what: str) -> Any:
-    """The object that `package:Name` names, for the setting `what`; its package is imported.
+    """Import the object `package:Name` for the setting `what`.
 
     Raises:
-        ValueError: where there is no such package, it cannot be imported, or it has no such name.
+        ValueError: if there is no such package, it cannot be imported, or it has no such name.
     """
     package, _, attribute = name.partition(":")
     if not (package and attribute):
-        raise ValueError(f"{what}={name!r}: say package:name, such as my_package:{attribute or 'name'}.")
+        raise ValueError(f"{what}={name!r}: expected package:name, such as my_package:{attribute or 'name'}.")
     _imported(package, f"{what}={name!r}")
     try:
         return resolve_name(name)
-    except (AttributeError, ValueError) as error:  # no such name, or none that Python allows
+    except (AttributeError, ValueError) as error:  # no such name, or not a valid one
         raise ValueError(f"{what}={name!r}: {package} has no {attribute!r}.") from error
 
 
 def find_callable(name: str, what: str, takes: str) -> Any:
-    """The user's function or class, which `takes` what the error says."""
+    """Import a user's function or class; `takes` describes it in the error."""
     found = find(name, what)
     if not callable(found):
         raise ValueError(f"{what}={name!r} is {found!r}; expected {takes}.")

@@ -1,7 +1,7 @@
-"""Runs in processes of this machine, one process for each run.
+"""Runs in local processes, one process for each run.
 
-Not a `ProcessPoolExecutor`: it gives up all runs when one of its workers is killed, and leaves its workers behind when
-it is killed itself.
+Not a `ProcessPoolExecutor`, which abandons all runs when one of its workers is killed, and leaves its workers behind
+when it is killed itself.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from safexp.runs.config import RunConfig
 from safexp.runs.sweep import Do, RunOutcome
 
 ATTEMPTS = 3
-"""How often a run is taken up whose process dies."""
+"""Number of attempts for a run whose process dies."""
 
 TICK = 1.0
-"""Seconds between two pieces of news, if only that there is none."""
+"""Seconds after which None is yielded if no run has finished."""
 
 
 class Work(NamedTuple):
-    """A run in its process, and which attempt it is."""
+    """A run in its process, and the number of the attempt."""
 
     config: RunConfig
     attempt: int
@@ -35,7 +35,7 @@ class Work(NamedTuple):
 
 
 def in_processes(do: Do, configs: Sequence[RunConfig], workers: int) -> Iterator[RunOutcome | None]:
-    """Outcomes as they come, and None now and then; nothing is left running, however this ends."""
+    """Yield outcomes as runs finish, and None at regular intervals; no process is left running at the end."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["safexp.runs.run"])
     waiting = deque((config, 1) for config in configs)
@@ -71,7 +71,7 @@ def _start(context: multiprocessing.context.ForkServerContext, do: Do, config: R
 
 
 def _outcome(work: Work) -> RunOutcome | None:
-    """What a process that is over said, if it said anything."""
+    """The outcome that a finished process sent, if it sent one."""
     work.process.join()
     try:
         return work.answer.recv() if work.answer.poll() else None
@@ -82,12 +82,12 @@ def _outcome(work: Work) -> RunOutcome | None:
 
 
 def _work(do: Do, config: RunConfig, answer: Connection) -> None:
-    """Do a run in this process, which ends with the one that started it."""
+    """Train in this process, which exits when its parent does."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         answer.send(do(config))
     except KeyboardInterrupt:
-        os._exit(130)  # the sweep says what happened
+        os._exit(130)  # the sweep reports it
 
 
 def _end_with_parent() -> None:

@@ -1,10 +1,10 @@
-"""Going on with a run from its last checkpoint, with the same result as if it had never been interrupted.
+"""Resuming a run from its last checkpoint, with the same result as without the interruption.
 
-A checkpoint is taken between two epochs, at the moment when the learner begins to collect, and put back at the same
-moment of a learner that was built anew: what either of them did before does not matter.
+A checkpoint is taken between two epochs, when the learner starts to collect, and restored at the same moment of a newly
+built learner: nothing that either of them did before matters.
 
-A finished run keeps the checkpoint that was taken before its last epoch. Extended to more steps, it goes on from there,
-does that epoch again, whole where it had been cut short, and ends like a run that was longer from the start.
+A finished run keeps the checkpoint from before its last epoch. When extended to more steps, it continues from there,
+repeats that epoch, in full if it had been truncated, and ends like a run that was longer from the start.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ log = logging.getLogger("safexp")
 
 FORMAT = "safexp checkpoint 1"
 SHARE = 0.05
-"""At most this part of a run's time goes into checkpoints."""
+"""Largest share of a run's time that is spent on checkpoints."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a run stood: bytes of its files that belong to it, seconds it had taken, and the state of all its parts."""
+    """State of a run: sizes of its files in bytes, seconds so far, and the state of all its parts."""
 
     sizes: dict[str, int]
     seconds: float
@@ -50,10 +50,10 @@ class Checkpoint:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes off a run folder; the lock goes with the process, however that ends.
+    """Lock a run folder against other processes; the lock is released when the process ends in any way.
 
     Raises:
-        RunFolderError: where another process has it.
+        RunFolderError: if another process holds the lock.
     """
     lock = FileLock(folder / run_folder.LOCK, blocking=False)
     try:
@@ -67,14 +67,14 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def prepare(folder: Path, config: RunConfig, command: str) -> Checkpoint | None:
-    """Make a locked folder ready to go on: everything after its last checkpoint is taken away; None is a new start.
+    """Prepare a locked folder for resuming: everything after its last checkpoint is removed; None means a new start.
 
     Raises:
-        RunFolderError: where the folder holds another run, or one that other versions of safexp or torch began.
+        RunFolderError: if the folder holds another run, or one that was started with other versions of safexp or torch.
     """
     run: run_folder.Description | None = None
     if (folder / run_folder.CONFIG).exists():
-        run_folder.read(folder)  # raises where its results are damaged
+        run_folder.read(folder)  # raises if its results are damaged
         run = run_folder.expect(folder, config)
         then = {name: version for name, version in run.versions.items() if name != run_folder.COMMIT}
         now = run_folder.versions()
@@ -82,15 +82,15 @@ def prepare(folder: Path, config: RunConfig, command: str) -> Checkpoint | None:
             names = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
             changed = ", ".join(f"{name} {then.get(name)} → {now.get(name)}" for name in names)
             raise run_folder.RunFolderError(
-                f"run folder {folder} was begun with other versions ({changed}), and would not end the same: "
+                f"run folder {folder} was started with other versions ({changed}) and would not give the same result: "
                 "install those, or remove the folder to start over."
             )
     elif foreign := [path.name for path in folder.iterdir() if not path.name.startswith(".")]:
         some = ", ".join(sorted(foreign)[:3])
-        raise run_folder.RunFolderError(f"{folder} holds {some} and no run: give another --out.")
+        raise run_folder.RunFolderError(f"{folder} holds {some} but no run: give another --out.")
     for name in (run_folder.TIMING, run_folder.ERROR, run_folder.AGENT):
         (folder / name).unlink(missing_ok=True)
-    for half in files.halves(folder):  # of a process that was killed while it wrote: the lock is ours
+    for half in files.halves(folder):  # left by a process killed while writing; the lock is ours
         half.unlink()
     point = read(folder) if (folder / run_folder.CHECKPOINT).exists() else None
     if point is None or run is None:
@@ -105,29 +105,29 @@ def prepare(folder: Path, config: RunConfig, command: str) -> Checkpoint | None:
 
 
 def check_extension(run: run_folder.Description, learner: BaseAlgorithm) -> None:
-    """Raise where a run cannot go on to more steps than its description has as if it had had them from the start.
+    """Check that extending a run gives the same result as a run that was longer from the start.
 
     Raises:
-        RunFolderError: where it has finished without a checkpoint, or its learner depends on the number of steps.
+        RunFolderError: if it has finished without a checkpoint, or its learner depends on the number of steps.
     """
     if not (run.path / run_folder.CHECKPOINT).exists():
         if run.status != "finished":
             return  # it starts over
         raise run_folder.RunFolderError(
-            f"run folder {run.path} has finished and holds no {run_folder.CHECKPOINT} to extend it from: it has a "
-            "single epoch, was made by an earlier version of safexp, could not be captured, or the file was removed. "
+            f"run folder {run.path} has finished and has no {run_folder.CHECKPOINT} to extend it from: it has a "
+            "single epoch, was made by an earlier version of safexp, could not be saved, or the file was removed. "
             "Remove the folder to start over, or give another one with --out."
         )
     if names := schedules(learner):
         raise run_folder.RunFolderError(
-            f"run folder {run.path} cannot be extended: {', '.join(names)} of {type(learner).__name__} follows the "
-            f"share of all steps that is done, so that {run.config.steps:,} steps are not the beginning of a longer "
-            "run. Start that one in another folder with --out."
+            f"run folder {run.path} cannot be extended: {', '.join(names)} of {type(learner).__name__} depends on the "
+            f"share of steps that is done, so {run.config.steps:,} steps are not the beginning of a longer run. Start "
+            "that one in another folder with --out."
         )
 
 
 def schedules(learner: BaseAlgorithm) -> list[str]:
-    """The settings of a learner that change with the share of its steps that remains."""
+    """Settings of a learner that change with the remaining share of its steps."""
     shares = np.linspace(0, 1, 11).tolist()
     known = (FloatSchedule, LinearSchedule)
     return [
@@ -138,26 +138,26 @@ def schedules(learner: BaseAlgorithm) -> list[str]:
 
 
 def read(folder: Path) -> Checkpoint:
-    """The last checkpoint of a run."""
+    """Read the last checkpoint of a run."""
     path = folder / run_folder.CHECKPOINT
     document, arrays = files.read(path, FORMAT)
     with files.understood(path):
-        # These two names and no other: what a file names here is cut.
+        # Only these two names, since the files named here are truncated.
         sizes = {name: int(document["sizes"][name]) for name in (run_folder.EPISODES, run_folder.METRICS)}
         return Checkpoint(sizes, float(document["seconds"]), document["state"], arrays)
 
 
 class Checkpoints(BaseCallback):
-    """Writes a run's state after an epoch, as often as its share of time allows, or first puts an old one back.
+    """Saves a run's state after epochs, as often as its share of time allows, and restores an earlier one at the start.
 
-    Before the last epoch, which is expected to be as long as the one before, it is always written. As a callback it
-    puts the old one back at the moment at which it was taken: when the learner begins to collect.
+    Before the last epoch, which is expected to be as long as the one before, it is always saved. As a callback it
+    restores the earlier state at the moment at which it was taken: when the learner starts to collect.
 
     Args:
-        root: everything that has state, built from the run's description.
-        folder: of the run.
-        clock: how many seconds the run has taken so far.
-        resumed: where to go on from.
+        root: everything that has state, built from the run's settings.
+        folder: the run folder.
+        clock: number of seconds so far.
+        resumed: checkpoint to continue from.
     """
 
     def __init__(self, root: dict[str, Any], folder: Path, clock: Any, resumed: Checkpoint | None) -> None:
@@ -179,7 +179,7 @@ class Checkpoints(BaseCallback):
             self._began = self.root["agent"].learner.num_timesteps
 
     def epoch_over(self) -> None:
-        """Save the state after an epoch whose files were written, if it is time to."""
+        """Save the state after an epoch whose files were written, if it is due."""
         learner = self.root["agent"].learner
         length = learner.num_timesteps - self._began
         last = learner.num_timesteps + length >= learner._total_timesteps
@@ -188,12 +188,12 @@ class Checkpoints(BaseCallback):
         self._began = learner.num_timesteps
 
     def save(self) -> None:
-        """Write the state, or say once that it cannot be written."""
+        """Write the state, or warn once that it cannot be written."""
         began = time.perf_counter()
         try:
             state, arrays = snapshot.take(self.root)
         except CheckpointError as error:
-            log.warning("this run has no checkpoints, and starts over if it is interrupted: %s", error)
+            log.warning("this run has no checkpoints and would start over if interrupted: %s", error)
             self._due = math.inf
             return
         sizes = {name: (self.folder / name).stat().st_size for name in (run_folder.EPISODES, run_folder.METRICS)}
@@ -203,16 +203,16 @@ class Checkpoints(BaseCallback):
         self._due = ended + (ended - began) / SHARE
 
     def restore(self, point: Checkpoint) -> None:
-        """Put the state back.
+        """Restore the state.
 
         Raises:
-            CheckpointError: where it is not the state of such a run.
+            CheckpointError: if it is not the state of this run.
         """
         learner = self.root["agent"].learner
         total = learner._total_timesteps
         try:
             snapshot.restore(self.root, point.state, point.arrays)
-            learner._total_timesteps = total  # which an extended run has more of
+            learner._total_timesteps = total  # larger in an extended run
             learner._num_timesteps_at_start, learner.start_time = learner.num_timesteps, time.time_ns()  # for time/fps
             recorder = self.root["agent"].envs.recorder
             recorder.episodes[:] = run_folder.read_episodes(self.folder / run_folder.EPISODES)

@@ -1,4 +1,4 @@
-"""One run, from its description to its folder."""
+"""One run, from its settings to its folder."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from safexp.tasks.scene import scenes_of
 
 
 def run(config: RunConfig, progress_bar: bool = False, resume: bool = False, track: Start | None = None) -> Path:
-    """Train what the description says and write its folder; the same description gives the same episodes.csv.
+    """Train an agent and write its run folder; the same settings give the same episodes.csv.
 
-    Whatever is wrong with the description raises before anything is written. A run that fails or is interrupted keeps
-    all epochs that it finished, and says in timing.json how it ended. With `resume`, one whose folder is there already
-    goes on from its last checkpoint, and ends as if nothing had happened; one that has finished is left alone, or
-    extended where the description has more steps. `track` sends its numbers to a tracker, too.
+    Invalid settings raise before anything is written. A run that fails or is interrupted keeps all finished epochs, and
+    records its status in timing.json. With `resume`, a run whose folder exists continues from its last checkpoint, with
+    the same result as without the interruption; one that has finished is left alone, or extended if the settings have
+    more steps. `track` also sends its metrics to a tracker.
 
     Raises:
-        ValueError: where the description cannot be built, its folder exists, or another process is working on it.
-        RunFailedError: where the task, the shield or the learner raised.
+        ValueError: if the agent cannot be built, its folder exists, or another process is working on it.
+        RunFailedError: if the task, the shield or the learner raised.
     """
-    th.set_num_threads(1)  # the networks are small, and results must not depend on the machine's cores
+    th.set_num_threads(1)  # the networks are small, and results must not depend on the number of cores
     command = config.command()
     config = config.settled()
     folder = config.folder
@@ -70,7 +70,7 @@ def train(
     progress_bar: bool,
     trackers: Sequence[KVWriter],
 ) -> None:
-    """Train an agent from its beginning or from a checkpoint, and write down how it ended."""
+    """Train an agent from scratch or from a checkpoint, and record how it ended."""
     folder = config.folder
     recorder = agent.envs.recorder
     recorder.witness = follower = follow(agent)
@@ -95,7 +95,7 @@ def train(
             agent.learn(config.steps, [checkpoints, *([bar] if bar else []), Phases(clock.stopwatch)])
         agent.save(folder / run_folder.AGENT)
     except KeyboardInterrupt:
-        with suppress(OSError):  # on a full disk it ends, too
+        with suppress(OSError):  # the disk may be full
             run_folder.write_json(folder / run_folder.TIMING, clock.read("interrupted", recorder.steps))
         raise
     except Exception as error:
@@ -104,11 +104,11 @@ def train(
             (folder / run_folder.ERROR).write_text(traceback.format_exc())
             run_folder.write_json(folder / run_folder.TIMING, clock.read("failed", recorder.steps))
         except OSError:
-            where = f"which {folder} has no room for; --resume goes on from its last checkpoint"
-        message = error.args[0] if isinstance(error, KeyError) and error.args else error  # its str() is quoted
+            where = f"{folder} has no room for the traceback; --resume continues from its last checkpoint"
+        message = error.args[0] if isinstance(error, KeyError) and error.args else error  # its str() has quotes
         raise run_folder.RunFailedError(f"the run failed: {type(error).__name__}: {message} ({where})") from error
     finally:
-        with suppress(OSError):  # TensorBoard's last events, which nothing depends on
+        with suppress(OSError):  # only TensorBoard's last events
             logger.close()
         agent.envs.close()
     run_folder.write_json(folder / run_folder.TIMING, clock.read("finished", recorder.steps))
@@ -116,7 +116,7 @@ def train(
 
 
 def follow(agent: Agent) -> Follower | None:
-    """A follower of an agent's robots, if their environments show them from above."""
+    """A follower of an agent's robots, if the environments have scenes from above."""
     venv = agent.envs.venv
     assert isinstance(venv, BatchedVecEnv), "a run is built on a VectorEnv"
     scene = scenes_of(venv.envs)
@@ -124,7 +124,7 @@ def follow(agent: Agent) -> Follower | None:
 
 
 def describe(config: RunConfig) -> str:
-    """A settled description in a few words."""
+    """Complete settings in one line."""
     limit = "" if config.limit is None else f" ≤ {config.limit:g}"
     shield = f" · costs {config.quantifier}" if config.method == "mase" else ""
     return (
@@ -155,13 +155,13 @@ def epoch_metrics(epoch: int, recorder: Recorder, since: int) -> dict[str, Any]:
 
 @dataclass
 class Written:
-    """How many episodes of a run are in its files."""
+    """Number of episodes of a run that are in its files."""
 
     episodes: int = 0
 
 
 class EpochWriter:
-    """Writes down an epoch that is over: episodes, then a line of metrics, trajectories, TensorBoard's events."""
+    """Writes the files of a finished epoch: episodes, then a line of metrics, trajectories, TensorBoard's events."""
 
     def __init__(self, agent: Agent, folder: Path, follower: Follower | None) -> None:
         self.agent = agent
@@ -170,7 +170,7 @@ class EpochWriter:
         self.written = Written()
 
     def write(self) -> None:
-        """Write what came since the last time."""
+        """Write everything since the last call."""
         recorder, written, logger = self.agent.envs.recorder, self.written, self.agent.learner.logger
         line = epoch_metrics(self.agent.epochs, recorder, written.episodes) | self.agent.metrics()
         run_folder.append_episodes(self.folder, recorder.episodes[written.episodes :])
@@ -185,7 +185,7 @@ class EpochWriter:
 
 
 class Events(TensorBoardOutputFormat):
-    """TensorBoard's events of a run; those of epochs that a resumed run does again are taken back."""
+    """TensorBoard's events of a run; those of epochs that a resumed run repeats are purged."""
 
     def __init__(self, folder: Path) -> None:
         steps = run_folder.last_line(folder).get("steps", 0)
@@ -194,7 +194,7 @@ class Events(TensorBoardOutputFormat):
 
 
 class Clock:
-    """When a run began and how long it has taken, in all (`before` it was interrupted, too) and in its parts."""
+    """Start time and duration of a run, in total (including `before` it was interrupted) and by part."""
 
     def __init__(self, before: float = 0.0) -> None:
         self.stopwatch = Stopwatch()
@@ -202,11 +202,11 @@ class Clock:
         self._start = time.perf_counter() - before
 
     def seconds(self) -> float:
-        """How long it has taken."""
+        """Duration so far in seconds."""
         return time.perf_counter() - self._start
 
     def read(self, status: str, steps: int) -> dict[str, Any]:
-        """What timing.json says after this many steps."""
+        """Content of timing.json after this many steps."""
         seconds = self.seconds()
         return {
             "status": status,

@@ -1,12 +1,12 @@
-"""The state of live objects as plain values and arrays, and back into objects that were built alike.
+"""Snapshot of the state of live objects as plain values and arrays, and restoring it into newly built objects.
 
-A run's description builds the same structure every time. So a snapshot need not say how things are made, only what
-they hold: it follows attributes and containers from a root, and `restore` writes what it found into a fresh structure.
-Functions, classes, loggers and compiled models are left as they were built. Reading a snapshot runs no code: only
-plain containers, arrays, generators and attributes of safexp's own classes are made anew, and no constructor is called.
+A run's settings build the same structure every time. So a snapshot need not record how objects are made, only their
+state: it follows attributes and containers from a root, and `restore` writes the state into a newly built structure.
+Functions, classes, loggers and compiled models are left as built. Reading a snapshot runs no code: only plain
+containers, arrays, generators and attributes of safexp's own classes are created, and no constructor is called.
 
-A class can name attributes in `transient` that are not kept, and bring them up to date in a method `restored`; an
-object's `filled` says how many rows of its arrays are worth keeping.
+A class can name attributes in `transient` that are not stored, and update them in a method `restored`; an object's
+`filled` is the number of rows of its arrays that are in use.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ AS_BUILT = (
     *(np.dtype, np.ufunc, th.device, th.dtype, th.Size, th.distributions.Distribution),
     random.SystemRandom,
 )
-"""What a snapshot passes over: it is the same in whatever was built from the same description, or worth nothing."""
+"""Types that a snapshot skips: they are the same in every object built from the same settings, or irrelevant."""
 
 SHARED = {"random": random._inst, "numpy": np.random.mtrand._rand, "torch": th.default_generator}
-"""The generators that all code shares."""
+"""The global random generators."""
 
 BIT_GENERATORS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
 }
-"""Those that a file may name."""
+"""Bit generators that a file may name."""
 
 NOTHING: Any = object()
-"""Stands for a template that is not there."""
+"""Placeholder for a missing template."""
 
 
 class Kept(NamedTuple):
-    """How to read and write the state of a kind of object that hides it."""
+    """Functions that read and write the state of a type that hides it."""
 
     kind: type
     read: Callable[[Any], Any]
@@ -89,7 +89,7 @@ HIDDEN = (
 
 
 def kinds_here() -> tuple[tuple[type, ...], tuple[Kept, ...]]:
-    """`AS_BUILT` and `HIDDEN`, with MuJoCo's kinds where something has imported it."""
+    """`AS_BUILT` and `HIDDEN`, with MuJoCo's types if it has been imported."""
     if "mujoco" not in sys.modules:
         return AS_BUILT, HIDDEN
     import mujoco
@@ -99,20 +99,20 @@ def kinds_here() -> tuple[tuple[type, ...], tuple[Kept, ...]]:
 
 
 def take(root: Any) -> tuple[Document, Arrays]:
-    """What an object holds.
+    """Take a snapshot of an object.
 
     Raises:
-        CheckpointError: where it holds something whose state cannot be read, and which.
+        CheckpointError: if it contains an object whose state cannot be read, with its path.
     """
     taker = _Taker()
     return taker.take(root, type(root).__name__), taker.arrays
 
 
 def restore(root: Any, document: Document, arrays: Arrays) -> None:
-    """Let an object that was built alike hold what `take` found.
+    """Restore a snapshot from `take` into an object that was built in the same way.
 
     Raises:
-        CheckpointError: where it was not built alike.
+        CheckpointError: if the object has another structure.
     """
     _Restorer(arrays).put(document, root, type(root).__name__)
 
@@ -122,7 +122,7 @@ class _Taker:
         self.arrays: Arrays = {}
         self._numbers: dict[int, int] = {}
         self._as_built, self._with_hidden_state = kinds_here()
-        self._alive: list[Any] = []  # so that no identity is given twice
+        self._alive: list[Any] = []  # so that no id is reused
 
     def take(self, value: Any, path: str) -> Any:
         if type(value) in PLAIN:
@@ -185,8 +185,8 @@ class _Taker:
         if plain.dtype == object:
             return {"is": "objects", "shape": list(plain.shape), "items": self._items(plain.reshape(-1), path)}
         if plain.dtype.kind not in "biuf":
-            raise CheckpointError(f"{path} is an array of type {plain.dtype}, which a file cannot hold.")
-        self.arrays[str(number)] = np.array(plain).reshape(-1)  # a copy: what lives may go on
+            raise CheckpointError(f"{path} is an array of type {plain.dtype}, which a file cannot store.")
+        self.arrays[str(number)] = np.array(plain).reshape(-1)  # a copy, since the original may change
         return {"is": kind, "shape": list(plain.shape)}
 
 
@@ -194,12 +194,12 @@ class _Restorer:
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
         self._made: dict[int, Any] = {}
-        self._used: set[int] = set()  # identities of templates that hold their values already
+        self._used: set[int] = set()  # ids of templates that already have their values
         self._as_built, self._with_hidden_state = kinds_here()
         self._alive: list[Any] = []
 
     def put(self, document: Any, template: Any, path: str) -> Any:
-        """The value that a document describes: the template itself, changed, wherever that is possible."""
+        """The value that a document describes: the template itself, changed in place where possible."""
         if type(document) in PLAIN:
             return document
         match document["is"]:
@@ -208,7 +208,7 @@ class _Restorer:
             case "again":
                 return self._made[document["at"]]
         if template is not NOTHING and (id(template) in self._used or isinstance(template, self._as_built)):
-            template = NOTHING  # shared when it was built, but not when the snapshot was taken
+            template = NOTHING  # shared when built, but not when the snapshot was taken
         value = self._value(document, template, path)
         self._made[document["at"]] = value
         self._used.add(id(value))
@@ -277,16 +277,16 @@ class _Restorer:
                 kept.write(template, state)
                 return template
         if template is NOTHING or template is None:
-            raise CheckpointError(f"{path} held a thing that is not there in what was built now.")
-        raise CheckpointError(f"{path} is a {type(template).__name__} here, and was another thing in the file.")
+            raise CheckpointError(f"{path} is in the file, but not in the newly built object.")
+        raise CheckpointError(f"{path} is a {type(template).__name__} here, but another type in the file.")
 
     def _bits(self, document: Document, template: Any, path: str) -> np.random.BitGenerator:
-        """Where a bit generator stands, and the seed that it spawns others from."""
+        """The state of a bit generator, and the seed that it spawns others from."""
         state = self.put(document["state"], NOTHING, path)
         seed = self.put(document["seed"], getattr(template, "seed_seq", NOTHING), path)
         kind = BIT_GENERATORS.get(state["bit_generator"])
         if kind is None:
-            raise CheckpointError(f"{path} held a {state['bit_generator']!r}, which is none of numpy's bit generators.")
+            raise CheckpointError(f"{path} has {state['bit_generator']!r}, which is not one of numpy's bit generators.")
         bits = template if type(template) is kind else kind()
         bits.__setstate__((state, seed))
         return bits
@@ -312,7 +312,7 @@ class _Restorer:
             return tuple(items)
         kind = type(template) if _class_name(type(template)) == document["class"] else _own(document["class"], path)
         if not issubclass(kind, tuple):
-            raise CheckpointError(f"{path} is a tuple of kind {document['class']}, which is none.")
+            raise CheckpointError(f"{path} is a tuple of class {document['class']}, which is not a tuple class.")
         return tuple.__new__(kind, items)
 
     def _items(self, document: Document, before: list[Any], path: str) -> list[Any]:
@@ -321,7 +321,7 @@ class _Restorer:
             for i, part in enumerate(document["items"])
         ]
         if any(item is NOTHING for item in items):
-            raise CheckpointError(f"{path} held a function or the like that was made after the run began.")
+            raise CheckpointError(f"{path} has a function, class or logger that was created after the run started.")
         return items
 
     def _mapping(self, document: Document, template: Any, path: str) -> Any:
@@ -358,7 +358,7 @@ class _Restorer:
 
 
 def _attributes(value: Any) -> dict[str, Any] | None:
-    """What an object holds by name; None of one that does not tell."""
+    """The attributes of an object by name; None if they cannot be read."""
     told = hasattr(value, "__dict__") or any("__slots__" in vars(kind) for kind in type(value).__mro__)
     slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
     held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
@@ -381,20 +381,20 @@ def _class_name(kind: type) -> str:
 
 
 def _own(name: str, path: str) -> type[Any]:
-    """A class of ours by its name; no other is made from a file."""
+    """Look up a class of safexp by name; no other is created from a file."""
     module, _, qualified = name.partition(":")
     found: Any = sys.modules.get(module) if module.partition(".")[0] == "safexp" else None
     for part in qualified.split("."):
         found = getattr(found, part, None)
     if not isinstance(found, type) or found.__module__ != module:
         raise CheckpointError(
-            f"{path} holds a {name}, which was made after the run began, and only safexp's own classes are made from "
-            "a file: make it when the environment is built, or start the run over."
+            f"{path} holds a {name} that was created after the run started, and only safexp's own classes can be "
+            "restored from a file: create it when the environment is built, or start the run over."
         )
     return found
 
 
 def _new_seed(state: Any, path: str) -> np.random.SeedSequence:
     """A seed that has spawned as many others as the one in the file."""
-    count(state["pool_size"], f"{path}'s pool size")  # memory follows from it
+    count(state["pool_size"], f"{path}'s pool size")  # it determines the memory
     return np.random.SeedSequence(**state)

@@ -1,4 +1,4 @@
-"""Where the time of a run goes."""
+"""Time spent in the parts of a run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 
 class Stopwatch:
-    """Adds up the time spent in named spans; of nested ones, each has only what those inside it have not.
+    """Sums the time spent in named spans, each without the spans nested inside it.
 
-    `physics` are the task's steps, `records` the wrappers around it, `shield` is without the `quantifier`, which has
-    predictions and learning, `update` is the learner's and what follows it; `Phases` tells `policy`. `seconds` are the
-    totals by name, of the spans that have ended or were halted.
+    `physics` is the task's steps, `records` the wrappers around it, `shield` excludes the `quantifier`, which includes
+    predictions and learning, `update` is the learner's update and everything after it; `Phases` measures `policy`.
+    `seconds` are the totals by name, of the spans that have ended or are paused.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -23,17 +23,17 @@ class Stopwatch:
         self._since = 0.0
 
     def begin(self, name: str) -> None:
-        """From now on time is spent in this span; the one around it is halted."""
+        """Start a span; the one around it is paused."""
         self._book()
         self._open.append(name)
 
     def end(self) -> None:
-        """The innermost span is over, and the one around it goes on; where there is none, nothing happens."""
+        """End the innermost span and continue the one around it; without any span, do nothing."""
         self._book()
         del self._open[-1:]
 
     def span(self, name: str) -> Span:
-        """The context in which time is spent in this span."""
+        """Context that measures a span."""
         return Span(self, name)
 
     def _book(self) -> None:
@@ -45,7 +45,7 @@ class Stopwatch:
 
 
 class Span:
-    """Begins a span of a stopwatch, and ends it whatever happens inside."""
+    """Context manager of a span, which also ends it on an exception."""
 
     def __init__(self, stopwatch: Stopwatch, name: str) -> None:
         self._stopwatch = stopwatch
@@ -59,7 +59,7 @@ class Span:
 
 
 class Phases(BaseCallback):
-    """Times what a learner does: `policy` is all of a rollout but its steps, `update` all between two rollouts."""
+    """Times a learner: `policy` is a rollout without its steps, `update` the time between two rollouts."""
 
     def __init__(self, stopwatch: Stopwatch) -> None:
         super().__init__()

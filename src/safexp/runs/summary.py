@@ -1,4 +1,4 @@
-"""The numbers of a run, told once."""
+"""Summary of a run in numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from safexp.runs.folder import Run
 
 WINDOW = 100
-"""How many of the last episodes make up the final performance."""
+"""Number of the last episodes whose mean is the final performance."""
 
 Interval = tuple[float, float]
 
@@ -24,11 +24,11 @@ Interval = tuple[float, float]
 class Summary:
     """A run in numbers.
 
-    `final_return` and `final_stops` are means over the last episodes, None where none ended. `violations` counts
-    episodes, also those that broke the constraint and had not ended (`unfinished_violations` of them); the interval is
-    of the probability that a finished episode breaks it. `max_cost` is the largest of a finished episode,
-    `max_step_cost` that of a single step of one. `coverage` counts how often the quantifier was right before it
-    learned, and `delta` is how often it may be wrong by its own account, None in runs without one.
+    `final_return` and `final_stops` are means over the last episodes, None if none ended. `violations` counts episodes
+    that violated the constraint, including unfinished ones (`unfinished_violations` of them); the interval is for the
+    probability that a finished episode violates. `max_cost` is the largest cost of a finished episode, `max_step_cost`
+    that of a single step of one. `coverage` counts how often the quantifier was right on new steps, and `delta` is the
+    probability with which it may be wrong, None in runs without one.
     """
 
     episodes: int
@@ -49,7 +49,7 @@ class Summary:
 
 
 def summarise(run: Run) -> Summary:
-    """The numbers of a run."""
+    """Summarise a run."""
     finished = sum(episode.violated for episode in run.episodes)
     counted = int(run.metrics[-1]["violations"]) if run.metrics else 0
     return Summary(
@@ -72,7 +72,7 @@ def summarise(run: Run) -> Summary:
 
 
 def coverages(metrics: Sequence[Mapping[str, Any]]) -> list[Coverage]:
-    """What was counted of the quantifier in each epoch; nothing in runs without one."""
+    """Coverage of the quantifier in each epoch; empty in runs without one."""
     return [
         Coverage(*(int(line[f"coverage_{name}"]) for name in Coverage._fields))
         for line in metrics

@@ -1,4 +1,4 @@
-"""Many runs, side by side in processes here or on a Ray cluster; what is finished already is not done again."""
+"""Many runs in parallel, in local processes or on a Ray cluster; finished runs are skipped."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from safexp.runs.folder import RunFailedError
 from safexp.runs.plugins import find_task
 
 if TYPE_CHECKING:
-    from safexp.runs.trackers import Start  # which needs torch
+    from safexp.runs.trackers import Start  # needs torch
 
 
 class RunOutcome(NamedTuple):
-    """How a run of a sweep came out: its folder, and what went wrong, if anything did."""
+    """Outcome of a run of a sweep: its folder, and the problem if it failed."""
 
     folder: Path
     problem: str | None
 
 
 Do = Callable[[RunConfig], RunOutcome]
-"""What a worker does."""
+"""The function that a worker calls for each run."""
 
 
 def sweep(
@@ -34,17 +34,17 @@ def sweep(
     tell: Callable[[RunOutcome | None], None] = lambda news: None,
     track: Start | None = None,
 ) -> list[RunOutcome]:
-    """Run all of these, so many at a time; one that fails does not stop the others.
+    """Train many runs, several at a time; one that fails does not stop the others.
 
-    A run that has finished is kept, one that was interrupted or has fewer steps goes on from its last checkpoint, and
-    one whose worker dies is taken up again. A folder of another description is a problem of that run.
+    A finished run is kept, one that was interrupted or has fewer steps continues from its last checkpoint, and one
+    whose worker dies is tried again. A folder with other settings is a problem of that run only.
 
     Args:
-        configs: what to run, each in a folder of its own.
-        workers: how many at a time.
-        ray: the address of a Ray cluster to run them on; "local" starts one here.
-        tell: is told of every outcome, and about once a second that none has come.
-        track: sends the numbers of every run to a tracker, too; it is pickled.
+        configs: settings of the runs, each with its own folder.
+        workers: number of runs at a time.
+        ray: address of a Ray cluster to run on; "local" starts one on this machine.
+        tell: called with every outcome, and about once a second with None.
+        track: also sends the metrics of every run to a tracker; it is pickled.
     """
     if workers < 1:
         raise ValueError(f"workers={workers} must be at least 1.")
@@ -72,7 +72,7 @@ def sweep(
 
 
 def run_one(config: RunConfig, track: Start | None = None) -> RunOutcome:
-    """Do a run, or what is missing of it."""
+    """Train a run, or continue it."""
     from safexp.runs.run import run
 
     try:

@@ -1,6 +1,6 @@
-"""What TensorBoard gets, sent to Weights & Biases or MLflow too.
+"""Metrics sent to Weights & Biases or MLflow, in addition to TensorBoard.
 
-A tracker never stops a run: one that fails is reported once and then left out.
+A tracker never stops a run: if it fails, that is reported once and the tracker is dropped.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ log = logging.getLogger("safexp")
 
 
 class Channel(Protocol):
-    """One run's line to a tracking service."""
+    """A run's connection to a tracking service."""
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """Numbers by their names, after so many environment steps."""
+        """Send metrics by name, after `step` environment steps."""
 
     def finish(self, succeeded: bool) -> None:
-        """Nothing more will come."""
+        """Close the connection."""
 
 
 Start = Callable[[str, Mapping[str, Any]], Channel]
-"""Opens a channel for a run, given its name and all its settings."""
+"""Opens a channel for a run, given its name and its settings."""
 
 
 class Wandb:
-    """A run of Weights & Biases; the options are arguments of `wandb.init`."""
+    """Channel to Weights & Biases; the options are arguments of `wandb.init`."""
 
     def __init__(self, wandb: Any, options: Mapping[str, Any], name: str, settings: Mapping[str, Any]) -> None:
         self._run = wandb.init(**{"project": "safexp", "name": name, "config": dict(settings), **options})
@@ -52,7 +52,7 @@ class Wandb:
 
 
 class MLflow:
-    """A run of MLflow; the options are `tracking_uri`, `experiment` and `run_name`."""
+    """Channel to MLflow; the options are `tracking_uri`, `experiment` and `run_name`."""
 
     def __init__(self, mlflow: Any, options: Mapping[str, Any], name: str, settings: Mapping[str, Any]) -> None:
         unknown = sorted(set(options) - {"tracking_uri", "experiment", "run_name"})
@@ -78,10 +78,10 @@ class MLflow:
 
 @dataclass(frozen=True)
 class Service:
-    """A tracking service by its name, with its options; opens a channel for every run, in this process or in others.
+    """A tracking service with its options; opens a channel for every run, in this process or in others.
 
     Raises:
-        ValueError: where its package is not installed, and, when a channel is opened, where the service says no.
+        ValueError: if its package is not installed or, when a channel is opened, if the service refuses it.
     """
 
     name: TrackerName
@@ -96,7 +96,7 @@ class Service:
         try:
             return kinds[self.name](package, self.options, run, settings)
         except Exception as error:
-            raise ValueError(f"--track {self.name} with {self.options} does not start: {error}") from error
+            raise ValueError(f"--track {self.name} with {self.options} failed to start: {error}") from error
 
     def _package(self) -> Any:
         with needed_for(f"--track {self.name}"):
@@ -104,13 +104,13 @@ class Service:
 
 
 class Tracker(KVWriter):
-    """What Stable-Baselines3 logs, sent through a channel until that fails."""
+    """Writer of Stable-Baselines3's logger that sends to a channel until that fails."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel: Channel | None = channel
 
     def write(self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0) -> None:
-        """Send all numbers that TensorBoard gets."""
+        """Send all numbers that TensorBoard receives."""
         numbers = {
             key: float(value)
             for key, value in key_values.items()
@@ -119,12 +119,12 @@ class Tracker(KVWriter):
         self._send(lambda channel: channel.log(numbers, step))
 
     def finish(self, succeeded: bool) -> None:
-        """Say how the run ended."""
+        """Report how the run ended."""
         self._send(lambda channel: channel.finish(succeeded))
         self._channel = None
 
     def close(self) -> None:
-        """Nothing is open beside the channel, which `finish` ends."""
+        """Do nothing: `finish` closes the channel."""
 
     def _send(self, send: Callable[[Channel], None]) -> None:
         if self._channel is None:
@@ -134,12 +134,12 @@ class Tracker(KVWriter):
         except Exception as error:
             name = type(self._channel).__name__
             self._channel = None
-            log.warning("%s failed and gets nothing more of this run: %s: %s", name, type(error).__name__, error)
+            log.warning("%s failed and receives nothing more from this run: %s: %s", name, type(error).__name__, error)
 
 
 @contextmanager
 def tracking(start: Start | None, name: str, settings: Mapping[str, Any]) -> Iterator[list[KVWriter]]:
-    """What a run must log to, a tracker or nothing; it is told in the end how the run came out."""
+    """Context with the log writers of a run's tracker, if it has one, which is told at the end whether it succeeded."""
     if start is None:
         yield []
         return

@@ -1,4 +1,4 @@
-"""Where the robots went in a few episodes from the start of a run and a few from its end."""
+"""Paths of the robots in a few episodes from the start of a run and a few from its end."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from safexp.records.episodes import Episode
 from safexp.tasks.scene import Floor, Scene
 
 KEPT = 12
-"""How many episodes are kept of the start of a run, and of its end."""
+"""Number of episodes kept from the start of a run, and from its end."""
 
 FOLLOWED = 4
-"""How many environments are followed; the episodes are theirs."""
+"""Number of environments whose episodes are followed."""
 
 LONGEST = 1000
-"""How many steps of an episode are kept."""
+"""Number of steps of an episode that are kept."""
 
 DIGITS = 4
 """Decimals of a position in a file: tenths of a millimetre, if the task measures in metres."""
@@ -31,7 +31,7 @@ Ending = Literal["violated", "stopped", "kept"]
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """The way of one episode: the robot's places (steps + 1, 2) from its start on, and the map it started on.
+    """Path of one episode: the robot's positions (steps + 1, 2) from the start, and the initial map.
 
     `episode` is its row in episodes.csv. An episode that was stopped too late counts as violated.
     """
@@ -42,7 +42,7 @@ class Trajectory:
     path: Array
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; places are rounded."""
+        """Convert to JSON values; positions are rounded."""
         return {
             "episode": self.episode,
             "ending": self.ending,
@@ -57,7 +57,7 @@ class Trajectory:
         goal, hazards = _place(floor.pop("goal")), tuple(map(_place, floor.pop("hazards")))
         path = np.array(document["path"], dtype=np.float64).reshape(-1, 2)
         if document["ending"] not in get_args(Ending) or not np.isfinite(path).all():
-            raise ValueError(f"an episode ended as {document['ending']!r}, or its path is not finite")
+            raise ValueError(f"an episode has the ending {document['ending']!r}, or its path is not finite")
         sizes = {name: float(size) for name, size in floor.items()}
         return cls(int(document["episode"]), document["ending"], Floor(goal=goal, hazards=hazards, **sizes), path)
 
@@ -85,15 +85,15 @@ def _place(pair: Any) -> tuple[float, float]:
 
 
 class Follower:
-    """Follows the robots of the first few environments, told by a `Recorder` when something happens.
+    """Follows the robots of the first few environments, as a witness of a `Recorder`.
 
     A step costs one small copy.
 
     Args:
-        num_envs: how many environments there are.
-        scene: the present scene of an environment, by its index.
-        positions: where the last step led in each environment (n, 2), also where it ended an episode; None if the
-            task does not tell, and then nothing is kept.
+        num_envs: number of environments.
+        scene: returns the present scene of an environment, by its index.
+        positions: returns the positions (n, 2) after the last step, also where it ended an episode; None if the task
+            does not provide them, and then nothing is kept.
     """
 
     def __init__(self, num_envs: int, scene: Callable[[int], Scene], positions: Callable[[], Array | None]) -> None:
@@ -101,7 +101,7 @@ class Follower:
         self._positions = positions
         self._followed = min(num_envs, FOLLOWED)
         self._floors: dict[int, Floor] = {}
-        self._paths = np.zeros((self._followed, LONGEST + 2, 2))  # the last place is for what is not kept
+        self._paths = np.zeros((self._followed, LONGEST + 2, 2))  # the last entry is for steps that are not kept
         self._steps = np.zeros(self._followed, dtype=np.int64)
         self._rows = np.arange(self._followed)
         self._early: list[Trajectory] = []
@@ -109,11 +109,11 @@ class Follower:
 
     @property
     def trajectories(self) -> Trajectories:
-        """What has been kept so far."""
+        """The paths so far."""
         return Trajectories(tuple(self._early), tuple(self._late))
 
     def begin(self, environments: Flags) -> None:
-        """Episodes start in these environments, whose robots are in their first places now."""
+        """Start episodes in these environments, whose robots are now in their initial positions."""
         for i in np.flatnonzero(environments[: self._followed]).tolist():
             scene = self._scene(i)
             self._floors[i] = scene.floor
@@ -121,14 +121,14 @@ class Follower:
             self._steps[i] = 0
 
     def step(self) -> None:
-        """All environments have made a step."""
+        """Record a step of all environments."""
         places = self._positions()
         if places is not None:
             self._steps = np.minimum(self._steps + 1, LONGEST + 1)
             self._paths[self._rows, self._steps] = places[: self._followed]
 
     def end(self, environment: int, episode: Episode) -> None:
-        """An episode ends in this environment; one without a step leaves no trace."""
+        """End the episode in this environment; one without a step is not kept."""
         if environment >= self._followed or self._steps[environment] == 0:
             return
         ending: Ending = "violated" if episode.violated else "stopped" if episode.stopped else "kept"

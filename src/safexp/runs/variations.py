@@ -1,4 +1,4 @@
-"""Many runs from one description: every combination of some settings, each with several seeds."""
+"""Settings of a sweep: every combination of the varied settings, each with several seeds."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from safexp.runs.config import RunConfig
 
 
 def variations(config: RunConfig, vary: Mapping[str, Any], seeds: int, out: Path) -> list[RunConfig]:
-    """One run for every choice of the varied settings and every seed from the description's own on.
+    """Settings for every combination of the varied ones and every seed, counting up from that of `config`.
 
     Args:
-        config: what all runs share.
-        vary: lists of values by the names of settings: {"penalty": [1, 2], "method": ["mase", "bare"]}.
-        seeds: how many.
-        out: the folder of the run folders, which are named after what varies.
+        config: settings that all runs share.
+        vary: lists of values by setting: {"penalty": [1, 2], "method": ["mase", "bare"]}.
+        seeds: number of seeds.
+        out: parent folder of the run folders, which are named after the varied settings.
     """
     if seeds < 1:
         raise ValueError(f"seeds={seeds} must be at least 1.")
@@ -39,5 +39,5 @@ def variations(config: RunConfig, vary: Mapping[str, Any], seeds: int, out: Path
 
 
 def _word(value: Any) -> str:
-    """A value in a folder's name."""
+    """A value as part of a folder's name."""
     return re.sub(r"[^\w.+-]+", "_", str(value)).strip("_")

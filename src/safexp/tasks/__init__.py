@@ -9,14 +9,14 @@ from gymnasium.envs.registration import EnvSpec
 
 
 def register() -> None:
-    """Make the tasks known to `gymnasium.make` and `make_vec`, by name and without importing them."""
+    """Register the tasks with `gymnasium.make` and `make_vec`, without importing them."""
     for spec, _ in catalogue():
         if spec.id not in gymnasium.registry:
             gymnasium.registry[spec.id] = spec
 
 
 def catalogue() -> Iterator[tuple[EnvSpec, str]]:
-    """Every task with a line about it."""
+    """Every task with a one-line description."""
     for suffix, discrete in [("", False), ("Discrete", True)]:
         yield (
             EnvSpec(

@@ -1,4 +1,4 @@
-"""The navigation tasks seen from above, drawn with Pillow: no window, no graphics card."""
+"""Drawing of the navigation tasks from above with Pillow, without a window or a graphics card."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from safexp.tasks.scene import Place, Scene
 Colour = tuple[int, int, int] | tuple[int, int, int, int]
 
 FINE: Final = 3
-"""Pictures are drawn this much larger and reduced, which smooths their edges."""
+"""Factor by which pictures are drawn larger and then reduced, for smooth edges."""
 BORDER: Final = 0.35
-"""Metres of floor shown around the square in which things are placed."""
+"""Metres of floor shown around the square in which objects are placed."""
 
 FLOOR: Final = (247, 247, 244)
 GRID: Final = (232, 232, 227)
@@ -50,7 +50,7 @@ WHEEL: Final = (35, 35, 38)
 
 
 def draw(scene: Scene, size: int = 400) -> NDArray[np.uint8]:
-    """The scene as a picture (size, size, 3); north is up. The robot turns red in a hazard or where it is at fault."""
+    """Draw the scene as a picture (size, size, 3), north up; the robot is red in a hazard or while it incurs a cost."""
     floor = scene.floor
     goal, hazards = np.array(floor.goal), np.array(floor.hazards).reshape(-1, 2)
     canvas = _Canvas(scene.centre, scene.reach or floor.extent + BORDER, size * FINE)
@@ -74,7 +74,7 @@ def draw(scene: Scene, size: int = 400) -> NDArray[np.uint8]:
 
 
 def _draw_trail(canvas: _Canvas, trail: Array) -> None:
-    """The way driven, older parts paler, in at most 60 pieces."""
+    """Draw the path, older parts paler, in at most 60 pieces."""
     edges = np.unique(np.linspace(0, len(trail) - 1, 61).astype(int))
     for piece, (begin, end) in enumerate(pairwise(edges)):
         age = 1 - (piece + 1) / len(edges)
@@ -83,7 +83,7 @@ def _draw_trail(canvas: _Canvas, trail: Array) -> None:
 
 
 def _draw_robot(canvas: _Canvas, scene: Scene, body: Colour) -> None:
-    """The robot's plan: the Point a disc with a nose, the Car a chassis with two wheels and a castor."""
+    """Draw the robot's outline: the Point a disc with a nose, the Car a chassis with two wheels and a castor."""
     forward = np.array([np.cos(scene.heading), np.sin(scene.heading)])
     axes = np.stack([forward, [-forward[1], forward[0]]])
 

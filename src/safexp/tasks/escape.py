@@ -1,4 +1,4 @@
-"""The way out of a hazard: a controller that drives the Point or the Car straight out, and how long that takes."""
+"""Escape controller: drives the Point or the Car straight out of a hazard, with a bound on how long that takes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from safexp.tasks.navigation.lidar import RANGE
 from safexp.tasks.navigation.robots import Robot
 
 EAGERNESS = 4.0
-"""How much turning is asked for a radian that the robot is off its way."""
+"""Turning action per radian of heading error."""
 CLEARANCE = 0.03
-"""Metres by which the hazard is taken to be larger than it is."""
+"""Metres added to the hazard's radius."""
 
 
 @dataclass(frozen=True)
 class Handling:
-    """How a robot gets away from a place, in metres, radians and control steps.
+    """Manoeuvrability of a robot, in metres, radians and control steps.
 
-    Fitted to 16,000 (Point) and 6,000 (Car) ways out of `WayOut.drive` from random approaches, so that `steps` bounds
-    998 of 1,000 of those shorter than 20 steps as tightly as it can.
+    Fitted to 16,000 (Point) and 6,000 (Car) escapes of `Escape.drive` from random approaches, so that `steps` bounds
+    998 of 1,000 of those shorter than 20 steps as tightly as possible.
 
     Args:
-        seconds: of a control step.
+        seconds: duration of a control step.
         wheels: whether the two actions are wheels that saturate, or push and turn.
-        brake: by how much a step slows an approach, metres per step.
-        pull: by how much a step quickens a retreat.
-        coast: steps in which an approach goes on unbraked, for every radian that the robot is off the radius.
-        turn: steps that turning takes, for every radian.
-        room: metres of depth at which half of that is lost.
+        brake: deceleration of an approach in a step, metres per step.
+        pull: acceleration of a retreat in a step.
+        coast: steps in which an approach is not yet braked, per radian between heading and radius.
+        turn: steps for turning, per radian.
+        room: depth in metres at which half of that is lost.
     """
 
     seconds: float
@@ -51,13 +51,13 @@ HANDLING = MappingProxyType(
 )
 
 WHEEL = 0.02
-"""The action at which a Car's wheel saturates."""
+"""Action at which a Car's wheel saturates."""
 
 
-class WayOut:
-    """Drives a robot radially out of a single hazard, nose or tail first, from what it observes.
+class Escape:
+    """Drives a robot radially out of a single hazard, forwards or backwards, from its observations.
 
-    The hazard's lidar tells distance and direction exactly where it is the only thing on its channel: a bin reads the
+    The lidar gives the hazard's distance and direction exactly if it is the only object on its channel: a bin reads the
     closeness c, and the next one f·c if the direction is a fraction f into the bin.
     """
 
@@ -68,7 +68,7 @@ class WayOut:
         self._nose = float(np.arctan2(robot.front[1], robot.front[0]))
 
     def drive(self, observations: Array) -> Array:
-        """Actions (n, 2) that lead straight out."""
+        """Actions (n, 2) that drive straight out."""
         _, bearing = self.locate(observations)
         away = _wrapped(bearing + np.pi - self._nose)
         ahead = np.abs(away) <= np.pi / 2
@@ -80,10 +80,10 @@ class WayOut:
         return np.clip(np.stack([push, turn], axis=1), -1.0, 1.0)
 
     def steps(self, observations: Array) -> Array:
-        """A bound (n,) on the steps inside the hazard if `drive` takes over here.
+        """Bound (n,) on the steps inside the hazard if `drive` takes over now.
 
-        The radial motion is braked at a constant rate down to its deepest point and pulled out at another; a robot that
-        is off the radius by φ coasts and turns for times proportional to φ first.
+        The radial motion is braked at a constant rate until its deepest point and accelerated outwards at another; a
+        robot whose heading differs from the radius by φ first coasts and turns for times proportional to φ.
         """
         how = self.handling
         distance, bearing = self.locate(observations)
@@ -100,7 +100,7 @@ class WayOut:
         return np.where(depth > 0, at_edge / how.brake + out + turning, 0.0)
 
     def locate(self, observations: Array) -> tuple[Array, Array]:
-        """The distance (n,) of the hazard's centre and its direction (n,) in the robot's frame."""
+        """Distance (n,) of the hazard's centre and its direction (n,) in the robot's frame."""
         readings = observations[:, self._hazard]
         rows, bins = np.arange(len(readings)), readings.shape[1]
         nearest = readings.argmax(axis=1)

@@ -23,14 +23,13 @@ STEPS = ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0))
 
 @dataclass(frozen=True, eq=False)
 class GridWorld:
-    """Altitude and reward maps (n, n), a start cell and the threshold believed at the start.
+    """Altitude and reward maps (n, n), a start cell and the threshold assumed at the start.
 
-    `known` are the cells whose altitude and reward are told beforehand: the safe seed without which nothing
-    could be certified. Left empty, it is the start and every neighbour that can be entered and left safely.
-    `step` is the distance of neighbouring cells in the units of the maps' length scale. From its cell the
-    agent sees altitude and reward of those up to `sight` moves straight ahead in each direction; with 0 it
-    learns only where it stands, the feedback of the GSE problem, which is too little to certify anything far
-    at β = 4.
+    `known` are the cells whose altitude and reward are known beforehand: the safe seed without which nothing
+    could be certified. By default, the start and every neighbour that can be entered and left safely. `step`
+    is the distance of neighbouring cells in units of the maps' length scale. From its cell the agent sees
+    altitude and reward up to `sight` moves straight ahead in each direction; with 0 it only sees its own cell,
+    the feedback of the GSE problem, which is too little to certify anything distant at β = 4.
     """
 
     altitude: Array
@@ -51,7 +50,7 @@ class GridWorld:
             )
         if not 0 <= self.start < self.altitude.size:
             raise ValueError(
-                f"start {self.start} is no cell: cells are numbered row by row from 0 to {self.altitude.size - 1}"
+                f"start {self.start} is not a cell: cells are numbered row by row from 0 to {self.altitude.size - 1}"
             )
         safe = self.safety >= self.threshold
         if not np.any(safe[:, 1:] & self.valid[:, 1:]):
@@ -74,7 +73,7 @@ class GridWorld:
 
     @cached_property
     def next_state(self) -> Indices:
-        """The cell (N, 5) that staying, or moving right, down, left or up leads to; off the map: the same cell."""
+        """The cell (N, 5) after staying or moving right, down, left or up; the same cell for a move off the map."""
         return self._neighbours[0]
 
     @cached_property
@@ -101,7 +100,7 @@ class GridWorld:
 
     @cached_property
     def scale(self) -> float:
-        """D: a power of two, so that g and b are scaled without rounding, that no |safety| exceeds."""
+        """D: an upper bound on |safety|, a power of two, so that g and b are scaled without rounding."""
         largest = max(float(np.abs(self.safety).max()), abs(self.threshold))
         return float(2.0 ** np.ceil(np.log2(largest)))
 
@@ -127,7 +126,7 @@ def random_world(
     step: float = 0.5,
     length_scale: float = 2.0,
 ) -> GridWorld:
-    """Altitude and reward drawn from a Gaussian process, started where the safe seed is not trivial.
+    """Random world with altitude and reward from a Gaussian process, and a non-trivial safe seed.
 
     Both maps ~ GP(0, RBF) with unit variance; the reward is shifted to be at least 0. The start has a
     vertical and a horizontal neighbour that can be entered and left safely; these three cells are known
@@ -163,7 +162,7 @@ def rising_thresholds(start: float, rise: float, steps: int) -> Array:
 
 
 def kernel_root(size: int, step: float, length_scale: float) -> Array:
-    """A root of the RBF kernel matrix of one axis; the kernel of the grid is the Kronecker product of two."""
+    """Root of the RBF kernel matrix of one axis; the kernel of the grid is the Kronecker product of two."""
     values, vectors = np.linalg.eigh(axis_kernel(size, step, length_scale))
     return np.asarray(vectors * np.sqrt(np.clip(values, 0.0, None)))
 
@@ -175,9 +174,9 @@ def axis_kernel(size: int, step: float, length_scale: float) -> Array:
 
 
 def violations(altitude: Array, path: Indices, thresholds: Array) -> Flags:
-    """Which of the moves of `path` (T + 1 cells) climbed too fast, from the true altitude alone.
+    """Which moves of `path` (T + 1 cells) climbed too fast, from the true altitude alone.
 
-    Written apart from everything that certifies, so that a shared mistake cannot hide a violation.
+    Independent of the code that certifies moves, so that a shared mistake cannot hide a violation.
     """
     heights = altitude.ravel()[path]
     return np.asarray(heights[1:] - heights[:-1] > -thresholds[: len(path) - 1])

@@ -15,13 +15,13 @@ Observation = NDArray[np.float32]
 
 @final
 class GridWorldEnv(gym.Env[Observation, np.int64]):
-    """Walk a random grid, or the `world` given, collecting the reward of every cell entered.
+    """Walk on a random grid, or the given `world`, collecting the reward of every cell entered.
 
-    The observation is the position (row, column) in the units of the maps' length scale; actions are stay, right, down,
-    left and up, and one that leads off the map stays. `info["cost"]` is g in [0, 1] of the move just made and
-    `info["margin"]` how much safety it left, in altitude. `thresholds` (steps,) are the b_h that costs must keep: give
-    them to `safexp.Schedule`, or the first to `safexp.Instantaneous` where they do not rise. The world is that of
-    `world_seed` at every reset: a map to be learned.
+    The observation is the position (row, column) in units of the maps' length scale; actions are stay, right, down,
+    left and up, and one that leads off the map stays. `info["cost"]` is g in [0, 1] of the last move and
+    `info["margin"]` its remaining safety, in altitude. `thresholds` (steps,) are the limits b_h of the costs: pass them
+    to `safexp.Schedule`, or the first to `safexp.Instantaneous` if they do not rise. The world is that of `world_seed`
+    at every reset: a map to be learned.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium reads it from the class
@@ -47,15 +47,15 @@ class GridWorldEnv(gym.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Back to the start."""
+        """Return to the start."""
         super().reset(seed=seed)
         self._state, self._time = self.world.start, 0
         return self._observe(), {}
 
     def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Move, be paid for the cell entered, and be told what the move cost."""
+        """Move, collect the reward of the cell entered, and return the cost of the move in the info."""
         if not self.action_space.contains(action):
-            raise ValueError(f"action is {action!r}; 0 (stay), 1 (right), 2 (down), 3 (left) or 4 (up) is needed")
+            raise ValueError(f"action={action!r} must be 0 (stay), 1 (right), 2 (down), 3 (left) or 4 (up)")
         safety = float(self.world.safety[self._state, action])
         info = {"cost": float(self.world.cost(safety)), "margin": safety - float(self._limits[self._time])}
         self._state = int(self.world.next_state[self._state, action])

@@ -1,4 +1,4 @@
-"""What a task can tell before its first step."""
+"""Prior knowledge of a task."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from safexp.shield.logs import Log
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What a task can tell before its first step, for quantifiers that cannot start from nothing.
+    """Prior knowledge of a task, for quantifiers that need some to start from.
 
-    An environment, or vector environment, offers it as its attribute `knowledge`. Every part may be left out: a
-    quantifier that needs a missing one is refused with a word about which.
+    An environment, or vector environment, provides it as its attribute `knowledge`. Every part is optional: a
+    quantifier that needs a missing one raises an error that names it.
 
     Args:
-        cost: the costs (n,) of actions (n, da) in states (n, ds), in the task's units; discrete actions are one-hot.
-        margin: their signed distances (n,) to the limit, likewise.
-        log: safe transitions, with costs, margins and episodes, drawn with a generator.
-        controller: the cautious controller that drove the log, for observations (n, ...): it drives where a learned
+        cost: function that returns the costs (n,) of actions (n, da) in states (n, ds), in the task's units; discrete
+            actions are one-hot.
+        margin: function that returns their signed distances (n,) to the limit, likewise.
+        log: function of a generator that returns safe transitions, with costs, margins and episodes.
+        controller: the cautious controller of the log, a function of observations (n, ...): it drives where a learned
             quantifier certifies nothing yet.
-        exact_gp: settings of `ExactGP` under which its bound is believable here.
-        fallback: a controller that drives out of all cost, and a bound on what that costs, for `Fallback`.
+        exact_gp: settings of `ExactGP` under which its bound is plausible for this task.
+        fallback: a controller that drives to where there is no cost, and a bound on its cost, for `Fallback`.
     """
 
     cost: Callable[[Array, Array], ArrayLike] | None = None
@@ -41,7 +42,7 @@ class Knowledge:
 
 
 def knowledge_of(envs: VectorEnv[Any, Any, Any]) -> Knowledge:
-    """What these environments can tell; nothing if they do not say."""
+    """The knowledge that environments provide; empty if there is none."""
     batch = envs.unwrapped
     found = getattr(batch, "knowledge", None)
     for env in getattr(batch, "envs", ()):

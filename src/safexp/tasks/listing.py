@@ -1,4 +1,4 @@
-"""Our tasks in a table."""
+"""Table of the built-in tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from safexp.tasks import catalogue
 
 
 def task_rows() -> list[dict[str, Any]]:
-    """One row for each of our tasks."""
+    """One row for each built-in task."""
     rows = []
     for spec, about in catalogue():
         try:
@@ -27,7 +27,7 @@ def task_rows() -> list[dict[str, Any]]:
 
 
 def shape(space: spaces.Space[Any]) -> str:
-    """A space in a word or two."""
+    """Short description of a space."""
     if isinstance(space, spaces.Discrete):
         return f"{space.n} choices"
     if isinstance(space, spaces.Dict):

@@ -1,4 +1,4 @@
-"""Hazards on orbits, and thresholds that open and close."""
+"""Moving hazards, and thresholds that open and close."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from safexp.core.arrays import Array
 
 @dataclass(frozen=True, slots=True)
 class Orbit:
-    """Circles of `radius` metres, once around in `period` steps, from a random phase in a random sense.
+    """Circular orbits of `radius` metres with a `period` in steps, random phase and random sense.
 
-    `preview` is how many steps ahead the second hazard lidar looks: where hazards are and where they will be tells
-    their velocity, without which the state would not be Markov.
+    `preview` is the number of steps by which the second hazard lidar looks ahead: present and future positions of the
+    hazards determine their velocity, without which the state would not be Markov.
     """
 
     radius: float
@@ -23,7 +23,7 @@ class Orbit:
     preview: int
 
     def offsets(self, steps: NDArray[np.int64], phases: Array, senses: Array) -> Array:
-        """Where hazards (n, k) are off their centres (n, k, 2) at `steps` (n,) since the reset."""
+        """Offsets (n, k, 2) of hazards from their centres at `steps` (n,) since the reset."""
         angles = phases + senses * (2 * np.pi / self.period * steps)[:, None]
         return self.radius * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
 
@@ -31,10 +31,10 @@ class Orbit:
 def gate(
     steps: int, period: int = 100, open_for: int = 50, *, closed: float = 0.0, opened: float = 1.0
 ) -> NDArray[np.float64]:
-    """A threshold for every step of an episode, (steps,), for `safexp.Schedule`.
+    """Periodic thresholds (steps,), one for every step of an episode, for `safexp.Schedule`.
 
-    b_h = `opened` in the first `open_for` steps of every `period`, `closed` in the others. With the indicator cost
-    opened = 1 permits and closed = 0 forbids entering a hazard; with `cost="margin"` ½ is the hazard's edge, and a
+    b_h = `opened` in the first `open_for` steps of every `period`, `closed` in the others. With the indicator cost,
+    opened = 1 permits and closed = 0 forbids entering a hazard; with `cost="margin"`, ½ is the hazard's edge, and a
     threshold below ½ keeps a distance.
     """
     if not 0 <= open_for <= period or period < 1:

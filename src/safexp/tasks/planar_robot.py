@@ -1,14 +1,14 @@
-"""A small task that needs no physics engine: a robot in the plane, a goal, and smooth obstacles on the way.
+"""Planar robot, a small task without a physics engine: a goal behind smooth obstacles.
 
 A damped double integrator, position p and velocity v, with time step dt:
 
     v' = 0.6·v + 0.4·a,   p' = p + 0.1·v',   a ∈ [−1, 1]²,
 
-so that the robot moves at most 0.1 in a step, and stops within about 0.1 when it brakes. It starts near (−1, 0) and
-must reach the disc of radius 0.2 around (1, 0). The cost of (s, a) is the height at p' of two hills exp(−‖p' − c‖²/2ℓ²)
-with centres c: the straight way leads over one of them, and a gap leads between them. The reward is the progress
+so the robot moves at most 0.1 in a step, and stops within about 0.1 when it brakes. It starts near (−1, 0) and must
+reach the disc of radius 0.2 around (1, 0). The cost of (s, a) is the height at p' of two hills exp(−‖p' − c‖²/2ℓ²)
+with centres c: the straight path leads over one of them, and there is a gap between them. The reward is the progress
 towards the edge of the goal, plus 1 on reaching it; so a policy that reaches it from p collects exactly
-‖p − goal‖ − 0.2 + 1 whichever way it takes, and none can collect more.
+‖p − goal‖ − 0.2 + 1 on any path, and none can collect more.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ COMPASS = np.array([[0.0, 0.0], *([np.cos(angle), np.sin(angle)] for angle in np
 """The accelerations of the discrete twin: none, and the eight directions."""
 
 LOGGED = 60
-"""How many robots the cautious controller drives at a time for the log that a quantifier starts from."""
+"""Number of robots that the cautious controller drives in parallel for the seed log."""
 
 SCALES = [HILL_WIDTH] * 2 + [HILL_WIDTH / 0.06] * 2 + [HILL_WIDTH / 0.04] * 2
-"""Lengthscales of position, velocity and acceleration under which each moves p' by the width of a hill."""
+"""Lengthscales of position, velocity and acceleration: each moves p' by the width of a hill."""
 
 DISCRETE_SCALES = [*SCALES[:4], *[5.0] * len(COMPASS)]
 
@@ -55,7 +55,7 @@ FLOOR = Floor(
     hazards=tuple((x, y) for x, y in HILLS.tolist()),
     hazard_radius=float(HILL_RADIUS),
 )
-"""The map, on which a hill reaches as far as its height is ½ or more."""
+"""The map, on which a hill is where its height is ½ or more."""
 
 OBSERVATION_SPACE = spaces.Box(-WALL, WALL, (4,), np.float64)
 
@@ -75,12 +75,12 @@ def hill_height(positions: Array) -> Array:
 
 
 def margin(positions: Array) -> Array:
-    """The signed distance (n,) to the edge of the nearest hill, which is where its height is ½."""
+    """Signed distance (n,) to the edge of the nearest hill, where its height is ½."""
     return np.linalg.norm(positions[:, None] - HILLS, axis=2).min(axis=1) - HILL_RADIUS
 
 
 def distance_to_goal(positions: Array) -> Array:
-    """How far (n,) the edge of the goal is."""
+    """Distance (n,) to the edge of the goal."""
     return np.maximum(np.linalg.norm(positions - GOAL, axis=1) - GOAL_RADIUS, 0.0)
 
 
@@ -100,7 +100,7 @@ def optimal_return(states: Array) -> Array:
 
 
 def detour(states: Array, speed: float = 0.5) -> Array:
-    """Accelerations (n, 2) of a cautious controller: through the gap between the hills, then to the goal."""
+    """Accelerations (n, 2) of the cautious controller: through the gap between the hills, then to the goal."""
     position, velocity = states[:, :2], states[:, 2:]
     low = position[:, 1] < GAP - 0.1
     waypoint = np.stack([np.where(low, -0.7, 0.5), np.full(len(states), GAP)], axis=1)
@@ -111,12 +111,12 @@ def detour(states: Array, speed: float = 0.5) -> Array:
 
 
 def compass_detour(states: Array) -> NDArray[np.int64]:
-    """The same for the discrete twin: the nearest of its accelerations (n,)."""
+    """`detour` for the discrete twin: the nearest of its accelerations (n,)."""
     return np.linalg.norm(detour(states)[:, None] - COMPASS, axis=2).argmin(axis=1)
 
 
 def cautious_log(episodes: int, rng: np.random.Generator, noise: float = 0.3, discrete: bool = False) -> Log:
-    """Logged transitions of the cautious controller with some noise, for a quantifier to start from."""
+    """Log of the cautious controller with some noise, for a quantifier to start from."""
     env = PlanarRobotVector(num_envs=episodes, discrete=discrete)
     states, _ = env.reset(seed=int(rng.integers(2**31)))
     rows, numbers = [], np.arange(episodes)
@@ -129,7 +129,7 @@ def cautious_log(episodes: int, rng: np.random.Generator, noise: float = 0.3, di
         states, _, reached, _, _ = env.step(actions)
         numbers[reached] = numbers.max() + 1 + np.arange(np.count_nonzero(reached))
     states, actions, costs, margins, numbers = (np.concatenate(parts) for parts in zip(*rows, strict=True))
-    order = np.argsort(numbers, kind="stable")  # the steps of an episode one after the other
+    order = np.argsort(numbers, kind="stable")  # so that the steps of an episode are consecutive
     return Log(states[order], actions[order], costs[order], margins=margins[order], episodes=numbers[order])
 
 
@@ -149,19 +149,19 @@ def transition(states: Array, accelerations: Array) -> tuple[Array, Array, NDArr
 
 
 def scene(state: Array) -> Scene:
-    """What a state (4,) looks like from above."""
+    """The scene of a state (4,) from above."""
     position = state[:2].copy()
     return Scene(FLOOR, position, float(np.arctan2(state[3], state[2])), trail=position[None])
 
 
 def first_states(count: int, rng: np.random.Generator) -> Array:
-    """Where episodes start, (n, 4): somewhere on the left, at rest."""
+    """Initial states (n, 4): on the left, at rest."""
     low, high = START
     return np.concatenate([rng.uniform(low, high, (count, 2)), np.zeros((count, 2))], axis=1)
 
 
 def action_space(discrete: bool) -> spaces.Space[Any]:
-    """What the robot may do."""
+    """The robot's action space."""
     return spaces.Discrete(len(COMPASS)) if discrete else spaces.Box(-1.0, 1.0, (2,), np.float32)
 
 
@@ -189,12 +189,12 @@ class PlanarRobot(gym.Env[Array, Any]):
         return self._state[0], float(reward[0]), bool(reached[0]), late, {key: part[0] for key, part in infos.items()}
 
     def scene(self) -> Scene:
-        """What the environment looks like from above, now."""
+        """The present scene from above."""
         return scene(self._state[0])
 
 
 class PlanarRobotVector(VectorEnv[Array, NDArray[Any], Array]):
-    """The task for n robots at once, with same-step resets."""
+    """The task for n robots, with same-step resets."""
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012
 
@@ -235,7 +235,7 @@ class PlanarRobotVector(VectorEnv[Array, NDArray[Any], Array]):
         return self._states.copy(), rewards, reached, late, infos
 
     def scene(self, index: int) -> Scene:
-        """What environment `index` looks like from above, now."""
+        """The present scene of environment `index` from above."""
         return scene(self._states[index])
 
     def _restart(self, rows: NDArray[np.bool_]) -> None:

@@ -1,4 +1,4 @@
-"""A drop-in for `safety_gymnasium.make`: the navigation tasks under its ids, with its six values of a step.
+"""Drop-in for `safety_gymnasium.make`: the navigation tasks under its ids, with a step of six values.
 
 from safexp import safety_gymnasium
 
@@ -23,7 +23,7 @@ IDS = tuple(f"{PREFIX}{robot.name}{layout.name}-v0" for robot in ROBOTS for layo
 
 
 def make(id: str, **options: Any) -> SixValueEnv:
-    """The task that Safety-Gymnasium knows by `id`, one of `IDS`; `options` are those of `gymnasium.make`."""
+    """Make the task with Safety-Gymnasium's `id`, one of `IDS`; `options` are those of `gymnasium.make`."""
     if id not in IDS:
         raise ValueError(f"{id!r} is not known; expected one of {', '.join(IDS)}.")
     register()
@@ -31,10 +31,10 @@ def make(id: str, **options: Any) -> SixValueEnv:
 
 
 class SixValueEnv(gym.Wrapper[Any, Any, Any, Any]):
-    """A task whose `step` returns the cost as its third value of six, and whose `info` is Safety-Gymnasium's.
+    """A task whose `step` returns six values, the third being the cost, with Safety-Gymnasium's `info`.
 
-    `info` holds the parts of the cost, each 0 or 1, their sum as `cost_sum`, also 0 or 1, and `goal_met` when it is.
-    `cost_buttons` is 0 for the ten steps after a press; the original leaves it out then.
+    `info` has the parts of the cost, each 0 or 1, `cost_sum`, also 0 or 1, and `goal_met` when the goal is met.
+    `cost_buttons` is 0 for the ten steps after a press; the original omits it then.
     """
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[Any], Any]:

@@ -1,4 +1,4 @@
-"""What a robot's floor looks like from above, for pictures and maps of where it went."""
+"""Scenes from above: a robot on its floor, for pictures and maps of paths."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What else stands or lies on the floor: the corners (k, 2) of its outline, and what it is, for its colour."""
+    """Another object on the floor: the corners (k, 2) of its outline, and its kind, which determines its colour."""
 
     kind: str
     corners: Array
@@ -34,10 +34,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One moment, in metres and radians: the robot at `position` (2,) on its floor.
+    """A robot at `position` (2,) on its floor, in metres and radians.
 
-    Further the way driven so far (t, 2), what else stands about, and whether the robot is at fault just now. The
-    picture shows the square of half-width `reach` about `centre`; by default the floor and a border.
+    It also has the path so far (t, 2), other objects, and whether the robot incurs a cost now. The picture shows the
+    square of half-width `reach` around `centre`; by default the floor and a border.
     """
 
     floor: Floor
@@ -52,10 +52,10 @@ class Scene:
 
 
 def scenes_of(envs: VectorEnv[Any, Any, Any]) -> Callable[[int], Scene] | None:
-    """How to ask these environments for their present scenes, by index; None if they offer none.
+    """Function that returns the present scene of an environment, by index; None if there are no scenes.
 
-    A vector environment offers `scene(index)`, an environment of which copies are made `scene()`. With
-    `info["position"]` of every step, that is all it takes for a run to record where its robots went.
+    A vector environment provides `scene(index)`, a single environment `scene()`. Together with `info["position"]` of
+    every step, that is enough for a run to record the paths of its robots.
     """
     batch = envs.unwrapped
     if hasattr(batch, "scene"):

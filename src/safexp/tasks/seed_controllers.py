@@ -1,4 +1,4 @@
-"""Cautious controllers that come with tasks, and what they log: where a quantifier starts from."""
+"""Cautious controllers of the tasks, and their logs, from which quantifiers start."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from safexp.core.arrays import Array
 from safexp.envs.infos import Infos
 from safexp.envs.vector import as_vec_env
 from safexp.shield.logs import Log
-from safexp.tasks.escape import WayOut
+from safexp.tasks.escape import Escape
 from safexp.tasks.knowledge import Knowledge
 from safexp.tasks.navigation.layouts import Layout
 from safexp.tasks.navigation.vector_env import CostKind, NavigationVectorEnv
 
 CLEARANCE = 0.3
-"""Metres that the cautious driver keeps from the hazard's edge, if it can."""
+"""Distance in metres that the cautious controller keeps from the hazard's edge, if possible."""
 SPEED = 0.6
-"""Metres a second at which it drives; the Point can do 1.5."""
+"""Its speed in metres per second; the Point's maximum is 1.5."""
 WOBBLE = 0.3
-"""Deviation of what is added to its actions, so that the log shows what actions do."""
+"""Standard deviation of the noise on its actions, so that the log shows the effect of actions."""
 
 STRENGTH = 0.3
-"""Deviation of the actions under which a robot moves gently."""
+"""Standard deviation of the actions of `gentle`."""
 DRIVERS = 200
-"""How many of them make its log: thirteen minutes of driving."""
+"""Number of episodes in its log: thirteen minutes of driving."""
 
 
 class Logged(NamedTuple):
-    """What a controller logged, and the returns of the episodes that ended."""
+    """The log of a controller, and the returns of the finished episodes."""
 
     log: Log
     returns: Array
 
 
 def drive_around(envs: NavigationVectorEnv) -> Array:
-    """Actions (n, 2) of a Point that goes slowly to its goal, in a wide arc around a single hazard on the way."""
+    """Actions (n, 2) of a Point that drives slowly to its goal, in a wide arc around a single hazard."""
     position, ahead = envs.physics.position[:, :2], envs.physics.rotation[:, :2, 0]
     from_hazard, to_goal = position - envs.hazards[:, 0], _unit(envs.goal - position)
     radius, distance = envs.layout.hazard_radius + CLEARANCE, np.linalg.norm(envs.goal - position, axis=1)
@@ -57,14 +57,14 @@ def drive_around(envs: NavigationVectorEnv) -> Array:
 
 
 def knowledge_of_driving(envs: NavigationVectorEnv) -> Knowledge:
-    """What can be told of a task with one hazard: the way out, and of a Point's a log and what the distance is from."""
+    """Prior knowledge of a task with one hazard: an escape controller and, for the Point, a log and the margin."""
     alone = envs.layout.hazards == 1 and envs.layout.pays == "reaching" and not envs.physics.groups
     if not alone or envs.layout.orbit:
         return Knowledge()
     fallback = None
     if envs.cost_kind == "indicator":
-        way_out = WayOut(envs.physics.robot, envs.layout.hazard_radius, envs.lidar_bins)
-        fallback = (way_out.drive, way_out.steps)
+        escape = Escape(envs.physics.robot, envs.layout.hazard_radius, envs.lidar_bins)
+        fallback = (escape.drive, escape.steps)
     if envs.physics.robot.name != "Point":
         return Knowledge(fallback=fallback)
     return Knowledge(
@@ -74,7 +74,7 @@ def knowledge_of_driving(envs: NavigationVectorEnv) -> Knowledge:
 
 
 def drive(layout: Layout, cost: CostKind, lidar_bins: int, copies: int, rng: np.random.Generator) -> Logged:
-    """What this many cautious drivers do in the time of one episode each; who arrives early starts again."""
+    """Log of `copies` cautious robots over one episode; those that arrive early start again."""
     envs = NavigationVectorEnv(
         copies, layout=layout, cost=cost, lidar_bins=lidar_bins, autoreset_mode=AutoresetMode.SAME_STEP
     )
@@ -86,14 +86,14 @@ def drive(layout: Layout, cost: CostKind, lidar_bins: int, copies: int, rng: np.
 
 
 def gentle(task: str, limit: float | None, copies: int, steps: int, rng: np.random.Generator) -> Logged:
-    """What so many copies of a robot do in so many steps under small random actions."""
+    """Log of `copies` of a robot over `steps` steps under small random actions."""
     envs = gym.make_vec(task, num_envs=copies, limit=limit)
     shape = envs.action_space.shape
     return logged(envs, lambda: STRENGTH * rng.standard_normal(shape), steps, rng)
 
 
 def logged(envs: VectorEnv[Any, Any, Any], act: Callable[[], Array], steps: int, rng: np.random.Generator) -> Logged:
-    """So many steps of a controller on environments, which are then closed."""
+    """Log of `steps` steps of a controller on environments, which are then closed."""
     venv, space = as_vec_env(envs), envs.single_action_space
     assert isinstance(space, gym.spaces.Box), "controllers push and turn"
     venv.seed(int(rng.integers(2**31)))
@@ -112,7 +112,7 @@ def logged(envs: VectorEnv[Any, Any, Any], act: Callable[[], Array], steps: int,
         observations = following
     venv.close()
     seen, actions, costs, margins, episodes = (np.concatenate(parts) for parts in zip(*rows, strict=True))
-    order = np.argsort(episodes, kind="stable")  # the steps of an episode one after the other
+    order = np.argsort(episodes, kind="stable")  # so that the steps of an episode are consecutive
     log = Log(seen[order], actions[order], costs[order], margins=margins[order], episodes=episodes[order])
     return Logged(log, np.array(finished))
 

@@ -16,9 +16,9 @@ from safexp.tasks.knowledge import Knowledge
 
 
 def velocity_limited(robot: str, limit: float | None = None, render_mode: str | None = None) -> VelocityLimit:
-    """`robot` of Gymnasium's v5 environments, with cost 1 above `limit` m/s; `None` takes the published limit."""
+    """`robot` of Gymnasium's v5 environments, with cost 1 above `limit` m/s; `None` is the published limit."""
     # Half the speed that an unconstrained PPO agent reached, as published with Safety-Gymnasium 1.0. Ant and Humanoid
-    # are judged by their speed in the plane, the others by their speed forward.
+    # are judged by their speed in the plane, the others by their forward speed.
     limits = {
         "HalfCheetah": 3.2096,
         "Hopper": 0.7402,
@@ -47,7 +47,7 @@ class VelocityLimit(gym.Wrapper[Any, Any, Any, Any]):
         self.in_plane = in_plane
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode at rest, at no cost."""
+        """Start an episode at rest, without cost."""
         observation, info = self.env.reset(seed=seed, options=options)
         return observation, {**info, "cost": 0.0, "margin": self.limit}
 
@@ -68,15 +68,15 @@ class VelocityLimit(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def knowledge_of_moving(robot: str, limit: float) -> Knowledge:
-    """What can be told of a robot beforehand: how it moves under actions so small that it stays well below the limit.
+    """Prior knowledge of a robot: a log under actions so small that it stays well below the limit.
 
-    The Swimmer drifts, and the others fall, so that only HalfCheetah's log is worth having.
+    The Swimmer drifts and the others fall, so only HalfCheetah has a useful log.
     """
     if robot != "HalfCheetah":
         return Knowledge()
 
     def log(rng: np.random.Generator) -> Log:
-        from safexp.tasks.seed_controllers import gentle  # which steps these environments
+        from safexp.tasks.seed_controllers import gentle  # imports this module
 
         return gentle("safexp/HalfCheetahVelocity-v0", limit, 150, 100, rng).log
 
@@ -85,12 +85,12 @@ def knowledge_of_moving(robot: str, limit: float) -> Knowledge:
 
 @contextmanager
 def _mujoco_warnings() -> Iterator[None]:
-    """Hand MuJoCo's warnings to Python, instead of stderr and a log file in the working directory.
+    """Turn MuJoCo's warnings into Python's, instead of stderr and a log file in the working directory.
 
-    HalfCheetah's model uses an attribute that MuJoCo 4 calls deprecated. That is for Gymnasium to change, so it is
-    not passed on.
+    HalfCheetah's model uses an attribute that MuJoCo 4 deprecates. That is for Gymnasium to change, so this warning is
+    suppressed.
     """
-    import mujoco  # here, so that `safexp tasks` can tell of these tasks without it
+    import mujoco  # not at the top, so that `safexp tasks` can list these tasks without it
 
     messages: list[str] = []
     before = mujoco.get_mju_user_warning()

@@ -146,7 +146,7 @@ def test_a_refit_that_fails_keeps_the_old_model_and_says_so(caplog, monkeypatch)
     monkeypatch.setattr("safexp.quantifiers.gp.deep_training.covariance", lambda *_: singular)
     gp.update(circle(50, seed=5))
     np.testing.assert_array_equal(before, gp.interval(*queries))
-    assert "DeepGP could not be refitted and keeps the model that it had: LinAlgError" in caplog.text
+    assert "DeepGP could not be refitted and keeps its old model: LinAlgError" in caplog.text
     assert f"even with {JITTERS[-1]} of its diagonal" in caplog.text
 
 

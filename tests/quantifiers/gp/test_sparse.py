@@ -210,7 +210,7 @@ def test_a_refit_that_fails_keeps_the_old_model_and_says_so(learned, caplog, mon
     monkeypatch.setattr("safexp.quantifiers.gp.sparse_training.best_posterior", lambda *_: 1 / 0)
     gp.update(circle(50, seed=5))
     np.testing.assert_array_equal(before, gp.interval(*queries))
-    assert "SparseGP could not be refitted and keeps the model that it had: ZeroDivisionError" in caplog.text
+    assert "SparseGP could not be refitted and keeps its old model: ZeroDivisionError" in caplog.text
     gp.fit(circle(50))
     assert np.isinf(gp.predict(*queries)[1]).all()
     assert "no model and certifies nothing" in caplog.text

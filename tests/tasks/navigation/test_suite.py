@@ -237,7 +237,7 @@ def test_running_south_and_circling_counter_clockwise_pay() -> None:
 
 
 def test_a_smooth_cost_needs_a_margin() -> None:
-    with pytest.raises(ValueError, match="cost='margin' with layout 'Button1': no signed distance tells what costs"):
+    with pytest.raises(ValueError, match="cost='margin' with layout 'Button1': its costs have no signed distance"):
         NavigationVectorEnv(1, "Point", "Button1", cost="margin")
     envs = NavigationVectorEnv(2, "Point", "Circle2", cost="margin")
     _, info = envs.reset(seed=0)
@@ -248,8 +248,8 @@ def test_a_smooth_cost_needs_a_margin() -> None:
     ("changes", "message"),
     [
         ({"vases": -1}, "vases=-1: expected a number of 0 or more"),
-        ({"buttons": 2}, "pays='reaching' with buttons=2: pressing needs buttons"),
-        ({"pays": "pushing"}, "pays='pushing' with box=False: pushing needs a box"),
+        ({"buttons": 2}, "pays='reaching' with buttons=2: a layout has buttons"),
+        ({"pays": "pushing"}, "pays='pushing' with box=False: a layout has a box"),
     ],
 )
 def test_impossible_descriptions_are_explained(changes: dict, message: str) -> None:

@@ -159,7 +159,7 @@ def test_an_array_that_says_it_is_larger_than_it_is_is_refused(tmp_path):
     ("name", "content", "message"),
     [
         ("config.json", "[" * 100_000, "config.json is not JSON"),
-        ("metrics.jsonl", '{"steps": NaN, "violations": 0}\n', "line 1 of metrics.jsonl is damaged .*NaN is no JSON"),
+        ("metrics.jsonl", '{"steps": NaN, "violations": 0}\n', "line 1 of metrics.jsonl is damaged .*NaN is not JSON"),
         ("metrics.jsonl", '{"steps": 1, "violations": 0, "stops": "x"}\n', "line 1 of metrics.jsonl is damaged"),
         ("metrics.jsonl", f'{{"steps": {10**30}, "violations": 0}}\n', "steps is 1e[+]30, too large for a whole"),
         ("metrics.jsonl", '{"steps": 1e30, "violations": 0}\n', "steps is 1e[+]30, too large for a whole"),

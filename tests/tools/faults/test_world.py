@@ -125,7 +125,7 @@ def test_a_refit_without_memory_keeps_the_last_good_model(monkeypatch, caplog):
     monkeypatch.setattr(sparse_training, "train", fail)
     quantifier.update(data())
     np.testing.assert_array_equal(quantifier.predict(*question), before)
-    assert "keeps the model that it had: MemoryError: no room" in caplog.text
+    assert "keeps its old model: MemoryError: no room" in caplog.text
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_a_full_disk_ends_in_one_line_and_the_run_goes_on_later(config, tmp_path
         assert main(words) == 2
     said = capsys.readouterr().err.strip()
     assert said.startswith("safexp: the run failed: OSError: [Errno 28] No space left on device")
-    assert said.endswith("has no room for; --resume goes on from its last checkpoint)")
+    assert said.endswith("has no room for the traceback; --resume continues from its last checkpoint)")
     assert "\n" not in said
     assert len(run_folder.read(config.folder).metrics) == 1
     run(config, resume=True)

@@ -1,7 +1,7 @@
-"""The navigation tasks: drive the Point or the Car to goals, to buttons, with a box, round a circle; avoid what costs.
+"""Navigation tasks: drive the Point or the Car to goals, press buttons, push a box, circle or run, and avoid costs.
 
-`NavigationVectorEnv` runs many at once; `NavigationEnv` is a batch of one. Definitions, and what is known of the
-originals, are in docs/goal-tasks.md.
+`NavigationVectorEnv` steps many at once; `NavigationEnv` is a batch of one. docs/goal-tasks.md has the definitions and
+compares them with the originals.
 """
 
 from safexp.core.extras import needed_for

@@ -1,4 +1,4 @@
-"""Checks of what batched environments are given, and Gymnasium's forms of what they return."""
+"""Input checks of batched environments, and Gymnasium's formats of their results."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def checked_actions(actions: ArrayLike, shape: tuple[int, ...]) -> Array:
         bad = array.reshape(-1, 2)[~np.isfinite(array).reshape(-1, 2).all(axis=1)]
         raise ValueError(
             f"The action is not finite in {len(bad)} environments, first {bad[0]}; expected numbers in [-1, 1]. "
-            "Look for a policy or a normalisation that diverged."
+            "Check whether a policy or a normalisation has diverged."
         )
     return array
 
 
 def reset_mask(options: dict[str, Any] | None, num_envs: int) -> Flags:
-    """Which environments `options` ask to reset, (n,); all without a mask."""
+    """Which environments to reset according to `options`, (n,); all without a mask."""
     mask = np.asarray((options or {}).get("reset_mask", np.ones(num_envs, dtype=np.bool_)))
     if mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
         raise ValueError(
@@ -47,12 +47,12 @@ def first_of(info: Info) -> Info:
 
 
 def only_where(mask: Flags, value: NDArray[Any]) -> NDArray[Any]:
-    """`value` (n, ...) with zeros outside of `mask` (n,)."""
+    """`value` (n, ...) with zeros outside `mask` (n,)."""
     return value * mask.reshape(-1, *[1] * (value.ndim - 1))
 
 
 def object_rows(values: Array, mask: Flags) -> NDArray[np.object_]:
-    """The rows of `values` in `mask`, each an array of its own, `None` elsewhere: Gymnasium's form of `final_obs`."""
+    """The rows of `values` in `mask` as separate arrays, `None` elsewhere: Gymnasium's format of `final_obs`."""
     rows = np.full(len(values), None, dtype=object)
     rows[mask] = np.fromiter(values[mask], dtype=object, count=np.count_nonzero(mask))
     return rows

@@ -1,4 +1,4 @@
-"""What the navigation tasks charge for, each part under Safety-Gymnasium's key, and the signed margin to it."""
+"""Costs of the navigation tasks, each part under Safety-Gymnasium's key, and the signed margin."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from safexp.tasks.navigation.physics import Physics
 from safexp.tasks.navigation.rewards import distances
 
 STILL: Final = 1e-4
-"""Metres a second from which a vase counts as moving."""
+"""Speed in metres per second from which a vase counts as moving."""
 
 
 def violations(
     layout: Layout, physics: Physics, hazards: Array, goal_button: NDArray[np.int64], suspended: Flags
 ) -> dict[str, Flags]:
-    """Which of the things that cost happen now, (n,) each.
+    """Which costs occur now, (n,) for each part.
 
-    `hazards` (n, k, 2) are the places of the hazards, `goal_button` (n,) the button that may be pressed. While the
+    `hazards` (n, k, 2) are the positions of the hazards, `goal_button` (n,) the button that may be pressed. While the
     buttons are `suspended` (n,), pressing any is free.
     """
     found: dict[str, Flags] = {}
@@ -45,7 +45,7 @@ def violations(
 
 
 def margins(layout: Layout, physics: Physics, hazards: Array) -> Array:
-    """Signed distances (n,) of the robots' centres to the nearest edge of what costs, negative where it does."""
+    """Signed distances (n,) of the robots' centres to the nearest edge of a costly region, negative inside."""
     nearest = [hazard_margins(layout, physics, hazards)] if layout.hazards else []
     nearest += [boundary_margins(layout, physics)] if layout.boundary else []
     return np.minimum.reduce(nearest)
@@ -62,6 +62,6 @@ def boundary_margins(layout: Layout, physics: Physics) -> Array:
 
 
 def _any(found: Flags) -> Flags:
-    """Whether it is found of any thing, (n,) from (n, k)."""
+    """Whether any of k objects is flagged, (n,) from (n, k)."""
     result: Flags = np.logical_or.reduce(found, axis=1)
     return result

@@ -19,7 +19,7 @@ from safexp.tasks.scene import Place, Scene
 
 
 class NavigationEnv(gym.Env[Array, Array]):
-    """One navigation task: a `NavigationVectorEnv` of one, with its options. Its time limit is a wrapper's business."""
+    """A single navigation task: a `NavigationVectorEnv` of one, with its options. A wrapper applies the time limit."""
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": FRAMES_PER_SECOND}  # noqa: RUF012
 
@@ -69,5 +69,5 @@ class NavigationEnv(gym.Env[Array, Array]):
         return frames[0] if frames else None
 
     def scene(self) -> Scene:
-        """What the environment looks like from above, now."""
+        """The present scene from above."""
         return self.batch.scene(0)

@@ -1,4 +1,4 @@
-"""Descriptions of tasks: what stands where, what costs, what pays, and for how long the robot may drive."""
+"""Layouts of tasks: objects, costs, rewards, and the length of an episode."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ ROBOT_KEEPOUT: Final = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """A square of floor with what stands on it.
+    """A square floor with objects on it.
 
-    `hazards` discs lie about, the first of them at `hazard_places`, the others anywhere; they may have an `orbit`.
-    `vases`, `pillars`, `buttons`, `gremlins` and a `box` are bodies. Two things are at least the sum of their keep-outs
-    apart; a hazard's is its radius + `hazard_gap` (negative where hazards may overlap) + the radius of its orbit if it
-    moves. Everything starts inside the square of half-width `extent`, the robot in `start` if that is given.
+    `hazards` is the number of discs on the floor, the first of them at `hazard_places`, the others anywhere; they may
+    have an `orbit`. `vases`, `pillars`, `buttons`, `gremlins` and a `box` are bodies. Two objects are at least the sum
+    of their keep-outs apart; a hazard's is its radius + `hazard_gap` (negative if hazards may overlap) + the radius of
+    its orbit if it moves. Everything starts inside the square of half-width `extent`, the robot in `start` if given.
 
-    The centre of the robot costs inside a hazard and beyond the `boundary` (|x|, |y|); touching costs with gremlins,
-    buttons other than the one to press, and, unless they are `harmless`, with pillars and vases, which also cost as
-    long as they move. `pays` says what the reward is for; where there is a goal, reaching it ends the episode
-    (`ends_at_goal`) or gives it another place. With `sleep` things at rest are not simulated until they are touched,
-    which is several times faster where many stand about and changes nothing above 1e-8 metres a second.
+    There is a cost while the robot's centre is inside a hazard or beyond the `boundary` (|x|, |y|), while it touches a
+    gremlin, a wrong button or, unless they are `harmless`, a pillar or a vase, and while a vase moves. `pays` names
+    what the reward is for; if there is a goal, reaching it ends the episode (`ends_at_goal`) or moves the goal. With
+    `sleep`, objects at rest are not simulated until they are touched, which is several times faster if there are many
+    and changes nothing above 1e-8 metres per second.
     """
 
     name: str
@@ -76,15 +76,18 @@ class Layout:
             )
         if (self.pays == "pressing") != (self.buttons > 0):
             raise ValueError(
-                f"pays={self.pays!r} with buttons={self.buttons}: pressing needs buttons, and only it does."
+                f"pays={self.pays!r} with buttons={self.buttons}: a layout has buttons if and only if it pays for "
+                "pressing."
             )
         if (self.pays == "pushing") != self.box:
-            raise ValueError(f"pays={self.pays!r} with box={self.box}: pushing needs a box, and only it does.")
+            raise ValueError(
+                f"pays={self.pays!r} with box={self.box}: a layout has a box if and only if it pays for pushing."
+            )
 
     def changed(
         self, hazards: int | Sequence[Place] | None, hazard_radius: float | None, extent: float | None
     ) -> Layout:
-        """This layout with another number of hazards, or hazards at given places, another radius or extent."""
+        """A copy with another number of hazards, hazards at given places, or another radius or extent."""
         places = self.hazard_places
         if hazards is None:
             hazards = self.hazards
@@ -109,12 +112,12 @@ class Layout:
 
     @property
     def has_margin(self) -> bool:
-        """Whether a signed distance tells the cost: it does where nothing costs by being touched."""
+        """Whether a signed distance determines the cost, which it does if no contact has a cost."""
         touchy = self.buttons + self.gremlins + (0 if self.harmless else self.pillars + self.vases)
         return not touchy and (self.hazards > 0 or self.boundary is not None)
 
     def groups(self, robot: Robot) -> tuple[Group, ...]:
-        """The things with bodies, in the order of the lidars."""
+        """The objects with bodies, in the order of the lidars."""
         return (
             Group(BUTTONS, self.buttons, watched=True),
             Group(PILLARS, self.pillars, watched=not self.harmless),
@@ -124,14 +127,14 @@ class Layout:
         )
 
     def spans(self, robot: Robot) -> dict[str, slice]:
-        """By name, where things are in an array of all that is placed: the order in which that is done."""
+        """Slices of the objects by name in an array of all placed objects, in the order of placement."""
         counts = {group.kind.name: group.count for group in self.groups(robot)}
         order = {"robot": 1, "buttons": counts.pop("buttons"), "goal": int(self.has_goal), "hazards": self.hazards}
         ends = np.cumsum([0, *(order | counts).values()]).tolist()
         return {name: slice(*span) for name, span in zip(order | counts, pairwise(ends), strict=True)}
 
     def things(self, robot: Robot) -> Things:
-        """What has to be placed, in the order of `spans`."""
+        """The objects to place, in the order of `spans`."""
         hazard = self.hazard_radius + self.hazard_gap + (self.orbit.radius if self.orbit else 0.0)
         keepouts = {group.kind.name: group.kind.keepout for group in self.groups(robot)}
         keepouts |= {"goal": self.goal_keepout, "hazards": hazard}
@@ -154,6 +157,6 @@ STATIC = Layout(
 )
 """One large hazard between most starts and the goal: Sauté RL's setting, and by inference the paper's."""
 DYNAMIC = Layout(name="Dynamic", hazards=3, hazard_radius=0.3, hazard_gap=0.005)
-"""Three hazards and a goal anew in every episode; they do not move within one."""
+"""Three hazards and a goal in random places, new in every episode; they do not move within one."""
 MOVING = Layout(name="Moving", hazards=3, hazard_gap=0.005, orbit=Orbit(radius=0.25, period=200, preview=25))
-"""Three hazards that circle: whether a place is safe depends on when."""
+"""Three hazards on orbits: whether a place is safe depends on the time."""

@@ -1,4 +1,4 @@
-"""Pseudo-lidar: how near the nearest thing is, in each of a ring of directions around the robot."""
+"""Pseudo-lidar: closeness of the nearest object in each of a ring of directions around the robot."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from numpy.typing import NDArray
 from safexp.core.arrays import Array
 
 RANGE = 3.0
-"""Metres at which a thing fades out of sight in most tasks."""
+"""Range in metres in most tasks."""
 
 
 def lidar(
     things: Array, channels: NDArray[np.intp], position: Array, rotation: Array, *, bins: int, reach: float = RANGE
 ) -> Array:
-    """Readings (n, channels · bins) of `things` (n, k, 2), each thing on the channel `channels` (k,) gives it.
+    """Readings (n, channels · bins) of objects at `things` (n, k, 2), each on its channel in `channels` (k,).
 
-    A thing at distance d and angle θ in the robot's frame has closeness c = max(0, reach − d) / reach. With
+    An object at distance d and angle θ in the robot's frame has closeness c = max(0, reach − d) / reach. With
     θ·bins/2π = b + f it reads c in bin b, f·c in bin b + 1 and (1 − f)·c in bin b − 1; a bin keeps its largest
-    reading. Things lie on the floor, so a tilted robot (`position` (n, 3), `rotation` (n, 3, 3)) sees them tilted.
+    reading. Objects lie on the floor, so a tilted robot (`position` (n, 3), `rotation` (n, 3, 3)) sees them tilted.
     """
     east = things[..., 0] - position[:, None, 0]
     north = things[..., 1] - position[:, None, 1]

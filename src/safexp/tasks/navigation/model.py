@@ -1,4 +1,4 @@
-"""MuJoCo models of a robot among things."""
+"""MuJoCo models of a robot among objects."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ SHAPES: Final = {
 }
 FOUND: Final = 1 << int(mujoco.mjtConDataField.mjCONDATA_FOUND)
 WELD_STIFFNESS: Final = (0.02, 1.5)
-"""Time constant in seconds and damping ratio of the weld that drives a thing."""
+"""Time constant in seconds and damping ratio of the weld that drives an object."""
 
 STILL: Final = 1e-8
-"""Metres and radians a second below which a thing is at rest; a step of that moves it by less than a nanometre."""
+"""Speed in metres and radians per second below which an object is at rest; a step moves it by less than a nanometre."""
 
 
 def body_name(kind: Kind, index: int) -> str:
-    """The name of a thing's body in the model."""
+    """Name of an object's body in the model."""
     return f"{kind.name} {index}"
 
 
 def build(robot: str, groups: Sequence[Group], sleep: bool) -> mujoco.MjModel:
-    """The robot of `mjcf/` on a floor among `groups`.
+    """Build a robot of `mjcf/` on a floor among `groups` of objects.
 
     The order of bodies is Safety-Gymnasium's, so that MuJoCo finds contacts in the same order and solves them to the
-    same last digit: robot, things that move, the bodies that drive some of them, things that do not. For every thing
-    of a watched group a last sensor counts its contacts with the robot. With `sleep` MuJoCo stops simulating what is
+    same last digit: robot, movable objects, the bodies that drive some of them, fixed objects. For every object of a
+    watched group a sensor at the end counts its contacts with the robot. With `sleep` MuJoCo does not simulate objects
     at rest.
     """
     spec = mujoco.MjSpec.from_file(str(Path(__file__).parent / "mjcf" / f"{robot.lower()}.xml"))
@@ -61,7 +61,7 @@ def build(robot: str, groups: Sequence[Group], sleep: bool) -> mujoco.MjModel:
                 intprm=[FOUND, 0, 1],
             )
     if not _each(groups, "free", "driven"):
-        # All that moves is one island: to look for more would take a tenth of the time and find nothing.
+        # Everything that moves is one island: searching for more would take a tenth of the time and find none.
         spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
     if sleep:
         spec.option.enableflags |= int(mujoco.mjtEnableBit.mjENBL_SLEEP)

@@ -1,4 +1,4 @@
-"""Many copies of a robot among things, stepped together by MuJoCo."""
+"""Batched MuJoCo simulations of a robot among objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUBSTEPS: Final = 10
 """Physics steps under one action."""
 STALE: Final = int(mujoco.mjtStage.mjSTAGE_NONE)
 FRESH: Final = int(mujoco.mjtStage.mjSTAGE_ACC)
-"""A whole forward pass, after which sensors describe the present state and not the one before the last substep."""
+"""A full forward pass, after which sensors describe the present state and not the one before the last substep."""
 NO_SENSORS: Final = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
 INPUTS: Final = int(mujoco.mjtState.mjSTATE_CTRL | mujoco.mjtState.mjSTATE_MOCAP_POS)
 
@@ -28,8 +28,8 @@ class State(NamedTuple):
     """Complete states of n simulations in MuJoCo's coordinates.
 
     `frame_pos` (n, 3), `frame_quat` (n, 4) and `qpos0` are the poses at the start of the episode, of the robot's body
-    with its joints at zero and of all that moves. `places` (n, k, 2) and `quats` (n, k, 4) are, by name, the poses of
-    fixed things and those at which driven ones started.
+    with its joints at zero and of everything that moves. `places` (n, k, 2) and `quats` (n, k, 4) are, by name, the
+    poses of fixed objects and the initial poses of driven ones.
     """
 
     frame_pos: Array
@@ -44,17 +44,17 @@ class State(NamedTuple):
 
 
 class Physics:
-    """`num_envs` simulations of one robot among `groups` of things, on `threads` threads.
+    """`num_envs` simulations of one robot among `groups` of objects, on `threads` threads.
 
     `position` (n, 3) and `rotation` (n, 3, 3; robot to world) of the robot, `places` (n, k, 3) and `quats` (n, k, 4) of
-    each group and `contacts` (n, k) of each watched group with the robot are live: MuJoCo rewrites them at every call.
-    They hold for the state after the call. With `sleep` things at rest are not simulated until something touches them.
+    each group and `contacts` (n, k) of each watched group with the robot are views: MuJoCo updates them at every call
+    to the state after it. With `sleep`, objects at rest are not simulated until something touches them.
 
-    An episode's start is the pose for which the model's constants are computed, as where Safety-Gymnasium compiles a
-    model for every episode. In a contact their last digit can decide where things go.
+    The model's constants are computed for the initial pose of an episode, as in Safety-Gymnasium, which compiles a
+    model for every episode. In a contact their last digit can determine where objects go.
     """
 
-    transient = ("position", "rotation", "places", "quats", "contacts", "_sensordata")  # they follow from the state
+    transient = ("position", "rotation", "places", "quats", "contacts", "_sensordata")  # derived from the state
 
     def __init__(self, robot: Robot, groups: Sequence[Group], num_envs: int, *, threads: int, sleep: bool) -> None:
         self.robot = robot
@@ -124,11 +124,11 @@ class Physics:
         places: Mapping[str, Array],
         quats: Mapping[str, Array],
     ) -> None:
-        """Put the robots of `rows` (m,) at rest at `robots` (m, 2), and things of each name at `places` (m, k, 2).
+        """Place the robots of `rows` (m,) at rest at `robots` (m, 2), and objects of each name at `places` (m, k, 2).
 
-        `attitudes` (m, 4) and `quats` (m, k, 4) are the unit quaternions of robots and things. A robot on slides is
-        placed by moving the frame in which its joints are zero: that is how Safety Gym did it, and with the very same
-        numbers a trajectory of the Point repeats bit for bit.
+        `attitudes` (m, 4) and `quats` (m, k, 4) are the unit quaternions of robots and objects. A robot on slides is
+        placed by moving the frame in which its joints are zero, as in Safety Gym: with the same numbers a trajectory of
+        the Point repeats bit for bit.
         """
         self._frame_position[rows, :2], self._frame_quaternion[rows] = robots, attitudes
         if self.robot.free:
@@ -146,13 +146,13 @@ class Physics:
         self._time[:], self._qpos[:], self._qvel[:], self._warmstart[:] = state[3:7]
 
     def state(self) -> dict[str, Array]:
-        """Positions, velocities and the accelerations that the solver starts from, (n, ·) each."""
+        """Positions, velocities and the solver's warm-start accelerations, (n, ·) each."""
         return {"qpos": self._qpos, "qvel": self._qvel, "qacc_warmstart": self._warmstart}
 
     def advance(self, actions: Array, rows: NDArray[np.intp] | None = None) -> None:
         """Apply `actions` (n, 2) for one control step, to all simulations or to those of `rows`."""
         np.clip(actions, -1.0, 1.0, out=self._ctrl)
-        # Sensors do not act on the motion, so they are read once, after the last substep: up to a fifth faster.
+        # Sensors do not affect the motion, so they are computed once, after the last substep: up to a fifth faster.
         self._flags |= NO_SENSORS
         if self._driven:
             self.batch.rollout(SUBSTEPS, self._driving(slice(None) if rows is None else rows), INPUTS, (), rows)
@@ -162,16 +162,16 @@ class Physics:
         self.batch.forward(rows, stage=FRESH)
 
     def restored(self) -> None:
-        """Let everything follow from a state that was put back."""
+        """Recompute all derived quantities after a state was restored."""
         state = self._state.copy()
         self.batch.set_const()
         self.batch.reset(stage=STALE)
         self._state[:] = state
         self.batch.forward(None, stage=FRESH)
-        self._state[:] = state  # with the accelerations that the solver starts from
+        self._state[:] = state  # with the warm-start accelerations
 
     def sensors(self, rows: NDArray[np.intp] | slice) -> Array:
-        """What the robots of `rows` sense, (m, sensors)."""
+        """Sensor readings of the robots of `rows`, (m, sensors)."""
         return self.robot.read(self._sensordata[rows])
 
     def velocity(self) -> Array:
@@ -179,13 +179,13 @@ class Physics:
         return np.einsum("nij,nj->ni", self.rotation, self._sensordata[:, 3:6])
 
     def speeds(self, name: str) -> Array:
-        """Speeds (n, k) of the things of that name."""
+        """Speeds (n, k) of the objects of that name."""
         return np.sqrt(np.square(self._velocities[name]).sum(axis=2))
 
     def _driving(self, rows: NDArray[np.intp] | slice) -> Array:
-        """Controls and targets of driven things (m, SUBSTEPS, ·) in each substep: circles about where they started."""
+        """Controls and targets of driven objects (m, SUBSTEPS, ·) in each substep: circles around their start."""
         start = self._time[rows]
-        # Added up as MuJoCo adds up its clock, so that the targets are the same to the last digit.
+        # Summed in the same way as MuJoCo's clock, so that the targets are the same to the last digit.
         phases = np.cumsum(np.stack([start, *[np.full_like(start, self._timestep)] * (SUBSTEPS - 1)], axis=1), axis=1)
         circle = np.stack([TRAVEL * np.sin(phases), TRAVEL * np.cos(phases)], axis=2)
         target = np.concatenate([circle, np.full((*phases.shape, 1), GREMLINS.height)], axis=2)
@@ -193,7 +193,7 @@ class Physics:
         return np.concatenate([controls, np.tile(target, (1, 1, self._driven))], axis=2)
 
     def _set_out(self, rows: NDArray[np.intp] | slice, places: Mapping[str, Array], quats: Mapping[str, Array]) -> None:
-        """Note where things start; those that are not named keep the start they have."""
+        """Set the initial poses of objects; those that are not named keep theirs."""
         for group in self.groups:
             name, height = group.kind.name, group.kind.height
             if name not in places:

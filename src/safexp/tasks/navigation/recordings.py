@@ -1,4 +1,4 @@
-"""Recorded transitions of Safety-Gymnasium, replayed on our tasks.
+"""Replay of recorded Safety-Gymnasium transitions on our tasks.
 
 A recording is an `.npz` file with one row per transition, which `tools/record_safety_gymnasium.py` writes. `task` is
 the original's id. Before the step, in MuJoCo's coordinates:
@@ -7,14 +7,14 @@ the original's id. Before the step, in MuJoCo's coordinates:
 - `time`, `qpos`, `qvel`, `qacc_warmstart`;
 - the places `goal` (2), `hazards`, `pillars`, `buttons` (k, 2), the attitudes `pillars_quat`, `buttons_quat` (k, 4),
   and the poses `weld_anchors` (k, 7) at which gremlins started;
-- `last_distance`, what was still to go, `goal_button` and `timer`.
+- `last_distance`, the remaining distance, `goal_button` and `timer`.
 
-Then the `action`, and what followed: `obs`, `reward`, `cost` and its parts (`cost_hazards`, ...), `goal_met`,
-`goal_after`, `goal_button_after`, `terminated`, `qpos_after`, `qvel_after`. A field that a task does not have is left
-out; so may be the parts of the cost and the state after.
+Then the `action` and its results: `obs`, `reward`, `cost` and its parts (`cost_hazards`, ...), `goal_met`,
+`goal_after`, `goal_button_after`, `terminated`, `qpos_after`, `qvel_after`. A field that a task does not have is
+omitted; the parts of the cost and the state after the step may be omitted.
 
-Older recordings of the Goal tasks have no `task`, which is then told by the shapes, and no frames: their states are in
-world coordinates, `episode` tells which rows belong together, and the first of them gives the frame.
+Older recordings of the Goal tasks have no `task`, which is then inferred from the shapes, and no frames: their states
+are in world coordinates, `episode` has the episode of each row, and the first row of an episode gives the frame.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from safexp.tasks.navigation.vector_env import UNLIMITED, NavigationVectorEnv
 Recording = dict[str, NDArray[Any]]
 
 TOLERANCE: Final = 1e-8
-"""Largest difference in an observation or a reward that still counts as the same task."""
+"""Largest difference in an observation or a reward that counts as equal."""
 VASE_COORDINATES: Final = 7
 FIELDS: Final = ("qpos", "qvel", "qacc_warmstart", "action", "obs", "reward", "cost", "goal_met", "terminated")
 FRAME_FIELDS: Final = ("frame_pos", "frame_quat", "qpos0", "time")
@@ -47,10 +47,10 @@ GOAL_FIELDS: Final = ("goal", "hazards", "last_distance", "episode", "goal_after
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """How a replay of recorded transitions compares with the recording.
+    """Comparison of a replay with its recording.
 
-    `max_state_difference` is that of positions and velocities after the step, NaN where the recording has none; it is
-    told and not judged.
+    `max_state_difference` is that of positions and velocities after the step, NaN if the recording has none; it is
+    reported but not judged.
     """
 
     task: str
@@ -69,14 +69,14 @@ class Verification:
         return bool(exact and self.max_observation_difference <= TOLERANCE and self.max_reward_difference <= TOLERANCE)
 
     def row(self) -> dict[str, Any]:
-        """The fields and the verdict, for a table or JSON."""
+        """The fields and the verdict as a row of a table."""
         return {**asdict(self), "ok": self.ok}
 
 
 def verify(path: str | Path) -> Verification:
-    """Take every recorded transition of an `.npz` file on its own, and compare what our task makes of it.
+    """Replay every recorded transition of an `.npz` file separately, and compare the results.
 
-    A goal that was reached is put where the recording put it.
+    A goal that was reached is moved to its place in the recording.
     """
     rows = _read(Path(path))
     robot, layout, bins = _task_of(rows)
@@ -110,7 +110,7 @@ def verify(path: str | Path) -> Verification:
 
 
 def put(env: NavigationVectorEnv, rows: Recording) -> None:
-    """Set the state of each environment to what a row of the recording had before its step."""
+    """Set the state of each environment to that before the step in a row of the recording."""
     places: dict[str, Array] = {name: rows[name] for name in ("pillars", "buttons") if name in rows}
     quats: dict[str, Array] = {name: rows[f"{name}_quat"] for name in places}
     if env.layout.gremlins:
@@ -123,11 +123,11 @@ def put(env: NavigationVectorEnv, rows: Recording) -> None:
 
 
 def _read(path: Path) -> Recording:
-    """The arrays of a recording in the present form, all of the same length."""
+    """The arrays of a recording in the present format, all of the same length."""
     try:
         archive = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a .npz file of arrays, as recordings are.") from error
+        raise ValueError(f"{path} is not a recording: expected a .npz file of arrays.") from error
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise ValueError(f"{path} holds a single array; expected a .npz file with {', '.join(FIELDS)}.")
     with archive as file:
@@ -143,9 +143,9 @@ def _read(path: Path) -> Recording:
 
 
 def _with_frames(rows: Recording) -> Recording:
-    """A recording in world coordinates with its states in the frames in which a robot on slides started.
+    """Convert a recording from world coordinates to the initial frames of a robot on slides.
 
-    The frame of an episode's start keeps the Point's rounding errors, which its servo amplifies, near the original's.
+    The initial frame of an episode keeps the Point's rounding errors, which its servo amplifies, near the original's.
     """
     robot, _, _ = _task_of(rows)
     _, first, episode = np.unique(rows["episode"], return_index=True, return_inverse=True)
@@ -196,7 +196,7 @@ def _task_of(rows: Recording) -> tuple[Robot, Layout, int]:
 
 
 def _bins(robot: Robot, layout: Layout, observations: int) -> int:
-    """How many bins each lidar must have for this many numbers in an observation; 1 without lidars, 0 if none fits."""
+    """Number of bins of each lidar for an observation of this length; 1 without lidars, 0 if no number fits."""
     lidars = (NavigationVectorEnv(1, robot.name, layout, lidar_bins=1).single_observation_space.shape or (0,))[0]
     lidars -= robot.sensors
     readings = observations - robot.sensors
@@ -206,5 +206,5 @@ def _bins(robot: Robot, layout: Layout, observations: int) -> int:
 
 
 def _largest(differences: Array) -> float:
-    """The largest magnitude; NaN if any is NaN, so that it never passes for small."""
+    """The largest magnitude; NaN if any is NaN, so that a NaN never counts as small."""
     return float(np.abs(differences).max())

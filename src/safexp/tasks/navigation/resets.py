@@ -1,4 +1,4 @@
-"""The random part of a reset, drawn ahead in blocks."""
+"""Random initial states for resets, drawn in advance in blocks."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from safexp.tasks.navigation.layouts import Layout
 from safexp.tasks.navigation.robots import Robot, headings_to_quaternions
 
 BLOCK: Final = 64
-"""Starts drawn at a time: one alone would pay numpy's overhead for every thing that is placed."""
+"""Number of starts drawn at a time, to share numpy's overhead for every object that is placed."""
 FEW: Final = 8
-"""Starts drawn at a time with gremlins, which leave so little room that one layout in forty is complete."""
+"""Number of starts drawn at a time with gremlins, which leave so little room that one layout in forty is complete."""
 
 
 class Start(NamedTuple):
-    """m starts.
+    """Initial states of m episodes.
 
     Places (m, K, 2), attitudes of the robot (m, 4) and of the bodies (m, B, 4), phases and senses of the hazards
-    (m, k), and the buttons to press (m,), which are whole numbers.
+    (m, k), and indices of the buttons to press (m,).
     """
 
     layouts: Array
@@ -33,7 +33,7 @@ class Start(NamedTuple):
 
 
 class StartSupply:
-    """A supply of independent starts for one robot and layout."""
+    """Supply of independent initial states for one robot and layout."""
 
     def __init__(self, layout: Layout, robot: Robot) -> None:
         self._layout = layout
@@ -42,11 +42,11 @@ class StartSupply:
         self._supply = _draw(layout, robot, np.random.default_rng(0), 0)
 
     def discard(self) -> None:
-        """Forget what was drawn ahead, so that the next start follows from the generator alone."""
+        """Discard the starts drawn in advance, so that the next one depends on the generator alone."""
         self._supply = Start(*(part[:0] for part in self._supply))
 
     def take(self, rng: np.random.Generator, count: int) -> Start:
-        """The next `count` starts, with as many drawn from `rng` as are missing."""
+        """The next `count` starts; missing ones are drawn from `rng`."""
         missing = count - len(self._supply.layouts)
         if missing > 0:
             drawn = _draw(self._layout, self._robot, rng, max(missing, self._block))
@@ -60,7 +60,7 @@ def _draw(layout: Layout, robot: Robot, rng: np.random.Generator, count: int) ->
     things, goal = layout.things(robot), layout.spans(robot)["goal"].start
     layouts = placement.sample(things, rng, count)
     if layout.goal_place is None and layout.pays in ("reaching", "pushing"):
-        # Safety Gym draws the goal once more when all else stands.
+        # Safety Gym draws the goal again after everything else is placed.
         goals, found = placement.move(things, rng, goal, layouts)
         layouts[found, goal] = goals[found]
     bodies = sum(group.count for group in layout.groups(robot))

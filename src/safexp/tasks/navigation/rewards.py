@@ -1,4 +1,4 @@
-"""What the navigation tasks pay for."""
+"""Rewards of the navigation tasks."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 from safexp.core.arrays import Array
 
 Pays = Literal["reaching", "pressing", "pushing", "circling", "running"]
-"""Reaching the goal, pressing the button at it, pushing the box into it, going round a circle, running south."""
+"""Reaching the goal, pressing its button, pushing the box into it, circling, or running south."""
 
 LARGEST: Final = 10.0
-"""Magnitude at which a step's reward is clipped, but for running."""
+"""Magnitude at which the reward of a step is clipped, except for running."""
 GOAL_HEIGHT: Final = 0.16
 """Height in metres of the goal's centre, from which the box's distance is measured."""
 CIRCLE_RADIUS: Final = 1.5
 CIRCLE_RATE: Final = 0.1
 FINISH: Final = (0.0, -1000.0)
-"""Where a runner is running to."""
+"""Finish of a run."""
 RUN_RATE: Final = 60.0
 
 
 def remaining(pays: Pays, robot: Array, goal: Array, box: Array | None) -> Array:
-    """What is still to go (n,), by whose decrease a step is paid, from the places of robot, goal and box.
+    """Remaining distance (n,), whose decrease is the reward, from the positions of robot, goal and box.
 
-    The distance from `robot` (n, 3) to `goal` (n, 2) on the floor; for the pushing of a `box` (n, 3) the distance in
-    space from robot to box and from box to goal; for running 60 times the distance to the finish; otherwise 0.
+    The distance from `robot` (n, 3) to `goal` (n, 2) on the floor; for pushing a `box` (n, 3) the distance in space
+    from robot to box and from box to goal; for running 60 times the distance to the finish; otherwise 0.
     """
     if pays == "circling":
         return np.zeros(len(robot))
@@ -45,7 +45,7 @@ def box_to_goal(box: Array, goal: Array) -> Array:
 
 
 def circling(position: Array, velocity: Array) -> Array:
-    """The reward (n,) for going round counter-clockwise: the speed across the radius, the more the nearer the circle.
+    """Reward (n,) for circling counter-clockwise: the tangential speed, weighted by closeness to the circle.
 
     0.1 · (v_y x − v_x y) / r / (1 + |r − 1.5|), from positions and velocities (n, 3).
     """

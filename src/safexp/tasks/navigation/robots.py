@@ -1,4 +1,4 @@
-"""The robots, and how the observation reads their sensors."""
+"""The robots, and their sensor readings in the observation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from safexp.tasks.navigation.things import LARGE_BOX, SMALL_BOX, Kind
 
 @dataclass(frozen=True, slots=True)
 class Robot:
-    """A robot as a file of `mjcf/` and the facts about it that the model does not say.
+    """A robot: a file of `mjcf/` and facts that the model does not contain.
 
-    `free` tells a body with a free joint (its pose is in `qpos`) from one on slides and a hinge (its start pose is
-    the frame of its body). `coordinates` is its share of `qpos`, `front` the way it drives, in its own frame, `box` the
-    box that it can push, `height` where its centre starts.
+    `free` distinguishes a body with a free joint (its pose is in `qpos`) from one on slides and a hinge (its initial
+    pose is the frame of its body). `coordinates` is its number of entries in `qpos`, `front` its driving direction in
+    its own frame, `box` the box that it can push, `height` the initial height of its centre.
     """
 
     name: str
@@ -28,10 +28,10 @@ class Robot:
     height: float = 0.1
 
     def read(self, sensordata: Array) -> Array:
-        """The sensors (n, `sensors`) as the observation has them.
+        """Sensor readings (n, `sensors`) in the order of the observation.
 
         Accelerometer, velocimeter, gyro, magnetometer, and for the Car its castor's angular velocity and attitude,
-        the quaternion turned into a rotation matrix, which has no seam.
+        the quaternion converted to a rotation matrix, which is continuous.
         """
         if sensordata.shape[1] == self.sensors:
             return sensordata
@@ -69,6 +69,6 @@ def rotation_matrices(quaternions: Array) -> Array:
 
 
 def headings_to_quaternions(headings: Array) -> Array:
-    """Turns about the vertical (...), in radians, as unit quaternions (..., 4), scalar first."""
+    """Rotations about the vertical (...), in radians, as unit quaternions (..., 4), scalar first."""
     zero = np.zeros_like(headings)
     return np.stack([np.cos(headings / 2), zero, zero, np.sin(headings / 2)], axis=-1)

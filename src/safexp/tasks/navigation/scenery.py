@@ -1,4 +1,4 @@
-"""What a navigation task looks like from above."""
+"""Scenes of the navigation tasks from above."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ LIT_RADIUS: Final = 0.2
 WALL: Final = 0.02
 """Half the width of a drawn boundary."""
 VIEW: Final = 2.0
-"""Half-width of the picture of a floor that is too large to be shown whole."""
+"""Half-width of the picture of a floor that is too large to be shown in full."""
 WHOLE: Final = 3.0
-"""Half-width of the largest floor that is shown whole."""
+"""Half-width of the largest floor that is shown in full."""
 
 
 def scene_of(
     layout: Layout, physics: Physics, index: int, goal: Array, hazards: Array, *, trail: Array, alarm: bool
 ) -> Scene:
-    """Environment `index` now, with its `goal` (2,), `hazards` (k, 2), the way driven, and whether something costs."""
+    """Scene of environment `index`, with its `goal` (2,), `hazards` (k, 2), path so far, and whether a cost occurs."""
     position, rotation = physics.position[index], physics.rotation[index]
     front = rotation[:2, :2] @ physics.robot.front
     target, radius = {
@@ -66,7 +66,7 @@ def _bodies(physics: Physics, index: int) -> list[Shape]:
 
 
 def _outline(geom: Geom) -> Array:
-    """The outline (k, 2) of a body's part seen from above, as long as it stands."""
+    """Outline (k, 2) of a part of an upright body from above."""
     if geom.shape == "box":
         corners = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]]) * geom.size[:2]
     else:

@@ -1,4 +1,4 @@
-"""Safety-Gymnasium's navigation tasks, each described once for all robots, and layouts by name."""
+"""Layouts of Safety-Gymnasium's navigation tasks, for all robots, and lookup of layouts by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GOAL2 = dataclasses.replace(GOAL0, name="Goal2", extent=2.0, hazards=10, vases=1
 BUTTON1 = Layout(
     name="Button1", pays="pressing", goal_keepout=0.4, buttons=4, hazards=4, gremlins=4, steps=1000, ends_at_goal=False
 )
-"""Press the lit one of four buttons, no other, among hazards and gremlins that circle."""
+"""Press the lit one of four buttons, no other, among hazards and circling gremlins."""
 BUTTON2 = dataclasses.replace(BUTTON1, name="Button2", extent=1.8, hazards=8, gremlins=6)
 """The same with more hazards and gremlins."""
 PUSH1 = Layout(
@@ -65,7 +65,6 @@ def layout_named(name: str) -> Layout:
     """The layout of that name."""
     if name not in LAYOUTS:
         raise ValueError(
-            f"layout={name!r} is not known; expected one of {', '.join(map(repr, LAYOUTS))} or a "
-            "safexp.Layout of your own."
+            f"layout={name!r} is not known; expected one of {', '.join(map(repr, LAYOUTS))} or a safexp.Layout."
         )
     return LAYOUTS[name]

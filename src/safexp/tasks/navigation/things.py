@@ -1,4 +1,4 @@
-"""The kinds of things with a body that can stand on the floor, with Safety-Gymnasium's sizes and keep-outs."""
+"""Kinds of objects with a body, with Safety-Gymnasium's sizes and keep-outs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final, Literal, NamedTuple
 Motion = Literal["free", "driven", "fixed"]
 
 TRAVEL: Final = 0.35
-"""Radius, in metres, of the circles in which gremlins are driven, one radian a second."""
+"""Radius in metres of the circles in which gremlins move, at one radian per second."""
 
 
 class Geom(NamedTuple):
-    """One convex part of a body: MuJoCo's size of it, and where it is in the body's frame."""
+    """One convex part of a body: its size in MuJoCo's convention, and its position in the body's frame."""
 
     shape: Literal["box", "sphere", "cylinder"]
     size: tuple[float, float, float]
@@ -22,10 +22,10 @@ class Geom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of thing with a body.
+    """A kind of object with a body.
 
-    `free` things move when they are pushed, `driven` ones are pulled round by a weld to a body that nothing stops, and
-    `fixed` ones stand where the layout puts them. `height` is where the body's centre starts.
+    `free` objects move when they are pushed, `driven` ones are pulled along a circle by a weld to a kinematic body, and
+    `fixed` ones stay where the layout places them. `height` is the initial height of the body's centre.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`count` things of one kind; `watched` if it matters whether the robot touches them."""
+    """`count` objects of one kind; `watched` if contacts with the robot are counted."""
 
     kind: Kind
     count: int
@@ -49,7 +49,7 @@ def _cube(half: float, density: float = 1e-3) -> Geom:
 
 
 def _box(half: float, density: float) -> Kind:
-    """The box to push: a cube with a column at each upright edge, between which a robot does not slip off."""
+    """The box to push: a cube with a column at each vertical edge, which keep the robot from slipping off."""
     columns = tuple(
         Geom("box", (half / 2, half / 2, half), density, (x, y, 0.0))
         for x, y in ((half, half), (-half, half), (half, -half), (-half, -half))
@@ -58,7 +58,7 @@ def _box(half: float, density: float) -> Kind:
 
 
 VASES: Final = Kind("vases", "free", keepout=0.15, height=0.1 - 4e-5, geoms=(_cube(0.1),))
-"""Boxes so light (8 mg) that a touch pushes them; they start as far in the soft floor as their weight sinks them."""
+"""Boxes so light (8 mg) that a touch pushes them; they start at the depth to which they sink into the soft floor."""
 GREMLINS: Final = Kind("gremlins", "driven", keepout=0.4, height=0.1, geoms=(_cube(0.1),))
 BUTTONS: Final = Kind("buttons", "fixed", keepout=0.2, height=0.1, geoms=(Geom("sphere", (0.1, 0.1, 0.1)),))
 PILLARS: Final = Kind("pillars", "fixed", keepout=0.3, height=0.5, geoms=(Geom("cylinder", (0.2, 0.5, 0.0)),))

@@ -1,4 +1,4 @@
-"""Many navigation tasks at once, none of which is looped over."""
+"""Batched navigation tasks, stepped without a loop over environments."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ CostKind = Literal["indicator", "margin"]
 FRAMES_PER_SECOND: Final = 50
 UNLIMITED: Final = 2**62
 SOFTNESS: Final = 0.1
-"""Metres over which `cost="margin"` changes from safe to unsafe."""
+"""Width in metres of the transition of `cost="margin"` from safe to unsafe."""
 PAUSE: Final = 10
-"""Steps after a press in which no button shows on the lidar and none costs."""
+"""Steps after a press during which buttons are invisible to the lidar and free of cost."""
 
 
 class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
     """`num_envs` navigation tasks stepped together.
 
     Args:
-        num_envs: How many, 1 or more.
+        num_envs: Number of environments, at least 1.
         robot: `"Point"` or `"Car"`.
         layout: A name of `safexp.LAYOUTS`, such as `"Static"` or `"Button1"`, or a `Layout`.
-        cost: `"indicator"`: 1 where anything costs, else 0. `"margin"`: 1 / (1 + exp(margin / 0.1)), smooth, ½ at the
-            edge. Either lies in [0, 1] and is `info["cost"]`. Where hazards and boundaries are all that costs,
-            `info["margin"]` is the signed distance to the nearest edge, and only there can the cost follow it. What
-            costs is told in `info` in parts, 0 or 1 each, under Safety-Gymnasium's keys (`cost_hazards`, ...).
-        hazards: Another number of hazards, or their places [(x, y), ...].
-        hazard_radius: Another radius of the hazards, in metres.
-        extent: Another half-width of the square in which things are placed.
-        lidar_bins: Directions of each lidar.
-        max_episode_steps: Steps until truncation; `None` takes the layout's.
-        autoreset_mode: What happens at an episode's end. It is kept in `metadata["autoreset_mode"]` and read there
-            at every step.
+        cost: `"indicator"`: 1 if any cost occurs, else 0. `"margin"`: 1 / (1 + exp(margin / 0.1)), smooth, ½ at the
+            edge. Either lies in [0, 1] and is `info["cost"]`. If only hazards and boundaries have costs,
+            `info["margin"]` is the signed distance to the nearest edge; `"margin"` requires that. `info` also has the
+            parts of the cost, 0 or 1 each, under Safety-Gymnasium's keys (`cost_hazards`, ...).
+        hazards: Number of hazards, or their places [(x, y), ...], in place of the layout's.
+        hazard_radius: Radius of the hazards in metres, in place of the layout's.
+        extent: Half-width of the square in which objects are placed, in place of the layout's.
+        lidar_bins: Number of directions of each lidar.
+        max_episode_steps: Steps until truncation; `None` uses the layout's.
+        autoreset_mode: Gymnasium's autoreset mode. It is stored in `metadata["autoreset_mode"]` and read there at
+            every step.
         threads: Threads for the physics.
         render_mode: `"rgb_array"` for `render()`, drawn from above without a graphics stack.
     """
@@ -93,8 +93,8 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         self.layout = base.changed(hazards, hazard_radius, extent)
         if cost == "margin" and not self.layout.has_margin:
             raise ValueError(
-                f"cost='margin' with layout {self.layout.name!r}: no signed distance tells what costs there; expected "
-                "'indicator', or a layout in which hazards and boundaries are all that costs."
+                f"cost='margin' with layout {self.layout.name!r}: its costs have no signed distance; expected "
+                "'indicator', or a layout in which only hazards and boundaries have costs."
             )
         self.num_envs = int(num_envs)
         self.render_mode = render_mode
@@ -147,9 +147,8 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
     def step(self, actions: ArrayLike) -> tuple[Array, Array, Flags, Flags, Info]:
         """Apply `actions` (n, 2); returns observations (n, d), rewards, terminated, truncated (n,) and info.
 
-        `info` describes the transition just made, also where an environment was reset in the same step, but for the
-        margin, which is there that of the first state; `final_obs` and `final_info` are given as Gymnasium's vector
-        environments do.
+        `info` describes the transition, also of an environment that was reset in the same step, except for the margin,
+        which is then that of the first state; `final_obs` and `final_info` are as in Gymnasium's vector environments.
         """
         checked = checked_actions(actions, (self.num_envs, 2))
         mode = self.metadata["autoreset_mode"]
@@ -157,7 +156,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         if resting.any() and not (self._started and mode == AutoresetMode.NEXT_STEP):
             raise ResetNeeded(
                 f"Environments {np.flatnonzero(resting)[:8].tolist()} have no running episode; call reset(), or "
-                "reset(options={'reset_mask': mask}) for those alone, before step()."
+                "reset(options={'reset_mask': mask}) for only those, before step()."
             )
         paid, violations, goal_met, terminated = self._advance(checked, resting)
         truncated = ~resting & (self.steps >= self._limit)
@@ -190,7 +189,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         return tuple(draw(self.scene(index)) for index in range(self.num_envs))
 
     def scene(self, index: int) -> Scene:
-        """What environment `index` looks like from above, now."""
+        """The present scene of environment `index` from above."""
         position = self.physics.position[index, :2].copy()
         trail = self._trail[index, : self.steps[index] + 1].copy() if self.render_mode else position[None]
         alarm = any(found[index] for found in self._violations().values())
@@ -199,8 +198,8 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
 
     @property
     def knowledge(self) -> Knowledge:
-        """What the task tells beforehand: for the Point among few hazards, how a cautious driver does."""
-        from safexp.tasks.seed_controllers import knowledge_of_driving  # which drives these environments
+        """Prior knowledge of the task: for the Point among few hazards, a log of a cautious controller."""
+        from safexp.tasks.seed_controllers import knowledge_of_driving  # imports this module
 
         return knowledge_of_driving(self)
 
@@ -223,11 +222,11 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         return np.concatenate([sensors, readings], axis=1)
 
     def margins(self) -> Array:
-        """Signed distances (n,) of the robots' centres to the nearest edge of what costs, negative where it does."""
+        """Signed distances (n,) of the robots' centres to the nearest edge of a costly region, negative inside."""
         return costs.margins(self.layout, self.physics, self.hazards)
 
     def _seen(self, rows: Rows | slice) -> list[Array]:
-        """Places (m, k, 2) of what each lidar sees, in the order of the observation."""
+        """Positions (m, k, 2) of the objects of each lidar, in the order of the observation."""
         bodies = {name: places[rows, :, :2] for name, places in self.physics.places.items()}
         seen = [bodies.pop("buttons")] if self.layout.buttons else []
         if self.layout.pays == "circling":
@@ -241,7 +240,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         return seen + list(bodies.values())
 
     def _advance(self, actions: Array, resting: Flags) -> tuple[Array, dict[str, Flags], Flags, Flags]:
-        """Move what does not rest; returns rewards (n,), what cost, goals met (n,) and terminations (n,)."""
+        """Advance all but the `resting` ones; returns rewards (n,), costs, goals met (n,) and terminations (n,)."""
         moving = np.flatnonzero(~resting) if resting.any() else None
         self.physics.advance(actions, moving)
         self.steps += ~resting
@@ -268,7 +267,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         return np.where(resting, 0.0, paid), violations, goal_met, terminated
 
     def _start(self, rows: Rows) -> None:
-        """Begin new episodes in `rows`."""
+        """Start new episodes in `rows`."""
         start = self._starts.take(self.np_random, len(rows))
         robots = start.layouts[:, 0]
         places = {name: start.layouts[:, span] for name, span in self._spans.items()}
@@ -294,7 +293,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
             self._trail[rows, 0] = robots
 
     def _remaining(self, rows: Rows | slice) -> Array:
-        """What is still to go in `rows`, (m,)."""
+        """Remaining distances in `rows`, (m,)."""
         box = self.physics.places["push_box"][rows, 0] if self.layout.box else None
         return rewards.remaining(self.layout.pays, self.physics.position[rows], self.goal[rows], box)
 
@@ -322,18 +321,18 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         return found
 
     def _light(self, rows: Rows, buttons: NDArray[np.int64]) -> None:
-        """Make `buttons` (m,) those to press in `rows`."""
+        """Set the buttons (m,) to press in `rows`."""
         self.goal_button[rows] = buttons
         self.goal[rows] = self.physics.places["buttons"][rows, buttons, :2]
 
     def _hazards_at(self, later: int, rows: Rows | slice) -> Array:
-        """Where the orbiting hazards of `rows` are `later` steps from now, (m, k, 2)."""
+        """Positions (m, k, 2) of the orbiting hazards of `rows`, `later` steps from now."""
         assert self.layout.orbit is not None
         offsets = self.layout.orbit.offsets(self.steps[rows] + later, self._phases[rows], self._senses[rows])
         return self._centres[rows] + offsets
 
     def _violations(self) -> dict[str, Flags]:
-        """Which of the things that cost happen now, (n,) each."""
+        """Which costs occur now, (n,) for each part."""
         return costs.violations(self.layout, self.physics, self.hazards, self.goal_button, self.timer > 0)
 
     def _info(self, goal_met: Flags, violations: dict[str, Flags]) -> Info:
