@@ -187,7 +187,7 @@ def test_an_episode_without_end_is_named(tmp_path):
 def test_a_count_beyond_all_counting_is_named(tmp_path):
     run_folder.begin(tmp_path, RunConfig().settled(), "")
     with (tmp_path / "episodes.csv").open("a") as file:
-        file.write("0,1e30,1,0,0,0,0,0,0,0,0,0\n")
+        file.write("0,1e30,1,0,0,0,0,0,0,0,0,0,0\n")
     with pytest.raises(run_folder.RunFolderError, match=r"line 2 of episodes.csv is damaged .*end_step is 1e[+]30"):
         run_folder.read(tmp_path)
 
