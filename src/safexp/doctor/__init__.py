@@ -1,1 +1,1 @@
-"""What an expert would say about a log before anyone trusts a shield made from it."""
+"""Examination of a log: whether it suffices for a trustworthy shield, and what is missing."""

@@ -1,4 +1,4 @@
-"""Which actions a log tells of: those never taken, and whether they say more than the state does."""
+"""Actions of a log: those never taken, and whether they vary independently of the state."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from safexp.doctor.findings import Finding, listed, percent
 
 NEIGHBOURS = 5
 MOST_KNOWN, MOST_ASKED = 6000, 1500
-"""How many rows the actions of how many others are predicted from."""
+"""Numbers of rows whose actions are predicted, and of rows they are predicted from."""
 
 FOLLOWS, NEARLY = 1e-3, 0.05
-"""The share of the actions' variance that the state leaves open, below which there is no exploration, or little."""
+"""Shares of the actions' variance not explained by the state below which there is no exploration, or little."""
 
 FEW = 30
-"""A discrete action that was taken less often has hardly been seen."""
+"""Number of times a discrete action must have been taken to count as known."""
 
 NARROW = 0.5
-"""A share of the given action range below which a log is about a part of it alone."""
+"""Share of the action range below which a log covers only a part of it."""
 
 
 @dataclass(frozen=True)
 class Actions:
-    """What a log tells of actions.
+    """Actions of a log.
 
     Attributes:
-        discrete: whether they are choices.
-        counts: how often each choice was taken, by its number; empty for a box.
-        never: choices that were never taken.
-        few: choices that were taken a few times only.
-        covered: the logged share of the range of each entry of a box.
-        outside: rows whose action lies outside of the space.
-        open: the share of the actions' variance that does not follow from the state; of several entries the least.
+        discrete: whether they are discrete.
+        counts: how often each discrete action was taken, by its number; empty for a box.
+        never: discrete actions that were never taken.
+        few: discrete actions that were taken only a few times.
+        covered: logged share of the range of each entry of a box.
+        outside: number of rows whose action is outside the space.
+        open: share of the actions' variance that is not explained by the state; the smallest of several entries.
     """
 
     discrete: bool
@@ -57,7 +57,7 @@ def examine_actions(
     stretches: NDArray[np.int64],
     seed: int = 0,
 ) -> Actions:
-    """Look at encoded actions (n, da) in states (n, ds) of these stretches (n,), and at all as they were `logged`."""
+    """Examine encoded actions (n, da) in states (n, ds) of these stretches (n,), and all actions as `logged`."""
     left = unexplained_actions(states, encoded, stretches, isinstance(space, spaces.Discrete), seed)
     if isinstance(space, spaces.Discrete):
         numbers, times = np.unique(np.asarray(logged).reshape(-1).astype(np.int64), return_counts=True)
@@ -75,7 +75,7 @@ def examine_actions(
 
 
 def action_findings(found: Actions, inferred: bool) -> list[Finding]:
-    """What that means for a shield; `inferred` where the space was inferred from the log."""
+    """Findings on the actions; `inferred` if the space was inferred from the log."""
     told = [*_choice_findings(found), *_range_findings(found, inferred)]
     if found.open < NEARLY:
         nothing = found.open < FOLLOWS
@@ -83,16 +83,16 @@ def action_findings(found: Actions, inferred: bool) -> list[Finding]:
             Finding(
                 "exploration",
                 "stop" if nothing else "caution",
-                f"The actions follow from the state: it leaves open {percent(found.open)} of their variance.",
-                "The effect of an action cannot be told from that of the state in which it was always taken: what "
-                "another action would do is not in the log.",
-                "Log episodes with exploration noise: a random addition to every action, of 5 to 10 % of its range, as "
-                "far as that is safe.",
+                f"The state determines the actions: only {percent(found.open)} of their variance is independent of it.",
+                "The effect of an action cannot be separated from that of the state in which it was always taken: the "
+                "log does not show what another action would do.",
+                "Log episodes with exploration noise: add a random 5 to 10 % of its range to every action, as far as "
+                "that is safe.",
             )
         )
     else:
         told.append(
-            Finding("exploration", "ok", f"{percent(found.open)} of the actions' variance does not follow from states.")
+            Finding("exploration", "ok", f"{percent(found.open)} of the actions' variance is independent of the state.")
         )
     return told
 
@@ -100,12 +100,12 @@ def action_findings(found: Actions, inferred: bool) -> list[Finding]:
 def unexplained_actions(
     states: Array, actions: Array, stretches: NDArray[np.int64], discrete: bool, seed: int = 0
 ) -> float:
-    """The share of the variance of actions (n, da) that no prediction from states of other stretches explains.
+    """Share of the variance of actions (n, da) that no prediction from states of other stretches explains.
 
-    The least of a linear prediction and one from nearest neighbours; of choices, the share of wrong guesses beside that
-    of always guessing the most frequent one.
+    The smaller of that of a linear prediction and of one from nearest neighbours; for discrete actions, the share of
+    wrong predictions relative to that of always predicting the most frequent one.
     """
-    from scipy.spatial import cKDTree  # here, because it takes longer to import than all the rest
+    from scipy.spatial import cKDTree  # slow to import
 
     rng = np.random.default_rng(seed)
     numbers = np.unique(stretches)
@@ -144,9 +144,9 @@ def _choice_findings(found: Actions) -> list[Finding]:
                 "actions never taken",
                 "caution",
                 f"{len(found.never)} of {len(found.counts)} actions were never taken: {listed(found.never)}.",
-                "Nothing is known of them, so that none of them is ever certified.",
-                f"Log episodes in which they are taken at least {FEW} times each, where that is safe; otherwise do "
-                "without them.",
+                "Nothing is known about them, so they are never certified.",
+                f"Log episodes in which each is taken at least {FEW} times, where that is safe; otherwise do without "
+                "them.",
             )
         )
     if found.few:
@@ -155,8 +155,8 @@ def _choice_findings(found: Actions) -> list[Finding]:
             Finding(
                 "actions seldom taken",
                 "caution",
-                f"Hardly ever taken: {listed(times)}.",
-                "What they do is known from a few states alone.",
+                f"Rarely taken: {listed(times)}.",
+                "Their effect is known from only a few states.",
                 f"Log at least {FEW} steps with each.",
             )
         )
@@ -170,8 +170,8 @@ def _range_findings(found: Actions, inferred: bool) -> list[Finding]:
             Finding(
                 "actions outside",
                 "caution",
-                f"{found.outside:,} logged actions lie outside of the action space.",
-                "They are learned as the nearest ones inside: the log may be in other units.",
+                f"{found.outside:,} logged actions are outside the action space.",
+                "They are treated as the nearest actions inside: the log may be in other units.",
                 "Give the action space in the units of the log.",
             )
         )
@@ -181,9 +181,9 @@ def _range_findings(found: Actions, inferred: bool) -> list[Finding]:
             Finding(
                 "action range",
                 "caution",
-                f"The log uses a part of the action range alone: {listed(shares)}.",
-                "Actions far outside of that part are not certified.",
-                "Nothing needs to be done if that part suffices; otherwise log larger actions where that is safe.",
+                f"The log covers only a part of the action range: {listed(shares)}.",
+                "Actions far outside that part are not certified.",
+                "Nothing, if that part is enough; otherwise log larger actions where that is safe.",
             )
         )
     return told

@@ -1,4 +1,4 @@
-"""What to do next: which further episodes would help, and the Python lines that build the recommended shield."""
+"""Advice: further episodes that would help, and Python code that builds the recommended shield."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from safexp.doctor.nearness import STEPS_AWAY, Nearness
 from safexp.quantifiers import Calibrated
 
 NEAR_ENOUGH = 0.8
-"""A log that went this share of the way to a limit, or came within a large step, needs no bolder episodes there."""
+"""Share of the way to a limit from which a log needs no bolder episodes there; within a large step is enough too."""
 
 BOLD = 0.2
-"""The share of all episodes that bolder ones should be: it is those that calibration holds out together."""
+"""Recommended share of bolder episodes: as many as calibration holds out together."""
 
 STEEP = 1.25
-"""A model whose error was so many times larger with half of the episodes gains from more."""
+"""Ratio of a model's error with half of the episodes to that with all from which more episodes help."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """Further episodes that would help: how many, of which kind, and why; None where the number does not matter."""
+    """Further episodes that would help: number (None if it does not matter), kind, and reason."""
 
     episodes: int | None
     kind: str
@@ -45,12 +45,12 @@ def needs_of(
     models: Sequence[Models],
     episodes: int,
 ) -> list[Need]:
-    """Which further episodes would help."""
+    """Further episodes that would help."""
     found = []
     needed = max((one.needed for one in coverages), default=0)
     short = max((one.needed - one.stretches for one in coverages), default=0)
     if short > 0:
-        found.append(Need(short, "like these", f"{needed} make the promise hold with 95 % confidence"))
+        found.append(Need(short, "like these", f"{needed} are needed for 95 % confidence"))
     for one in nearness:
         if one.way[-1] < NEAR_ENOUGH and one.nearest_in_steps > STEPS_AWAY:
             side = "upper" if one.side == "high" else "lower"
@@ -66,7 +66,7 @@ def needs_of(
             Need(
                 max(needed, episodes),
                 "with exploration noise on the actions",
-                f"the state leaves open {percent(actions.open)} of their variance",
+                f"only {percent(actions.open)} of their variance is independent of the state",
             )
         )
     rare = [*actions.never, *actions.few]
@@ -75,7 +75,7 @@ def needs_of(
             Need(
                 None,
                 f"with the actions {listed(rare)}, each at least {FEW} times, where that is safe",
-                "what was not taken is not certified",
+                "actions that were not taken are not certified",
             )
         )
     halves = [one.half for one in models if one.best.scores["bold"].error > NOTABLE]
@@ -99,7 +99,7 @@ def shield_lines(
     action_space: spaces.Box | spaces.Discrete,
     task: str | None,
 ) -> str:
-    """The lines that build and try the recommended shield."""
+    """Python code that builds and tries the recommended shield."""
     kinds = sorted({choice.kind for _, choice, _ in parts})
     several = len(parts) > 1
     names = sorted(

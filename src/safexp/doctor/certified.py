@@ -1,4 +1,4 @@
-"""What the recommended shield would certify: logged and fresh actions by the size of the limit, and first states."""
+"""Actions that the recommended shield would certify: logged and random ones by the size of the limit; first states."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from safexp.doctor.subject import LimitedSignals
 from safexp.quantifiers import Calibrated
 
 FACTORS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 2.0)
-"""The limits that are tried: so many times as far from the signal's median as the given ones."""
+"""Limits to try, as multiples of the given ones' distance from the signal's median."""
 
 MOST_STATES, FRESH = 1000, 32
-"""Logged states that are looked at, and fresh actions in each."""
+"""Numbers of logged states, and of random actions in each."""
 
 LITTLE, FIRST = 0.5, 0.95
-"""Shares of logged actions, and of first states with a certified action, below which a caution is due."""
+"""Shares of certified logged actions, and of first states with a certified action, below which there is a caution."""
 
 
 @dataclass(frozen=True)
 class Certified:
-    """What would be certified.
+    """Certified actions.
 
     Attributes:
         factors: limits as multiples of the given ones' distance from the signal's median.
-        logged: the share of logged actions that are certified, for each factor.
-        fresh: the share of actions drawn evenly from the action space that are, in logged states.
-        first_states: how many first states of episodes the log has.
-        first_certified: how many of them have a certified action at the given limits.
+        logged: share of certified logged actions, for each factor.
+        fresh: share of certified actions among uniform random ones in logged states.
+        first_states: number of first states of episodes in the log.
+        first_certified: number of them with a certified action at the given limits.
     """
 
     factors: tuple[float, ...]
@@ -45,7 +45,7 @@ class Certified:
 def examine_certified(
     subject: LimitedSignals, model: Calibrated, space: spaces.Box | spaces.Discrete, seed: int = 0
 ) -> Certified:
-    """Ask a fitted model about logged and fresh actions."""
+    """Apply a fitted model to logged and random actions."""
     rng = np.random.default_rng(seed)
     data, count = subject.data, len(subject.data.costs)
     rows = np.sort(rng.permutation(count)[:MOST_STATES])
@@ -65,17 +65,17 @@ def examine_certified(
 
 
 def certified_findings(subject: LimitedSignals, found: Certified) -> list[Finding]:
-    """What that means for a shield."""
+    """Findings on the certified actions."""
     signal = listed(subject.names)
     at = found.factors.index(1.0)
     logged, fresh = found.logged[at], found.fresh[at]
-    facts = f"Certified: {percent(logged)} of logged actions, and {percent(fresh)} of fresh ones in logged states."
+    facts = f"Certified: {percent(logged)} of logged actions, and {percent(fresh)} of random ones in logged states."
     if logged == 0 and fresh == 0:
         shares = Finding(
             f"{signal}, certified",
             "stop",
             facts,
-            "A shield from this log stops at once.",
+            "A shield from this log stops immediately.",
             "See the findings on the model and on calibration.",
         )
     elif logged < LITTLE:
@@ -83,8 +83,8 @@ def certified_findings(subject: LimitedSignals, found: Certified) -> list[Findin
             f"{signal}, certified",
             "caution",
             facts,
-            "The shield would interfere with what the logged controller did safely: its widths are large beside the "
-            "room that is left.",
+            "The shield would interfere with actions that the logged controller took safely: its widths are large "
+            "compared with the distance to the limits.",
             "Log more episodes, above all bolder ones.",
         )
     else:
@@ -97,14 +97,14 @@ def certified_findings(subject: LimitedSignals, found: Certified) -> list[Findin
             f"{signal}, first states",
             "caution" if found.first_certified else "stop",
             told,
-            "From the others an episode cannot begin behind the shield.",
-            "Log the first steps of more episodes, or begin with the logged controller.",
+            "From the others an episode cannot start under the shield.",
+            "Log the first steps of more episodes, or start with the logged controller.",
         )
     return [shares, first]
 
 
 def _fresh(space: spaces.Box | spaces.Discrete, count: int, rng: np.random.Generator) -> Array:
-    """Encoded actions (count, m, da): all choices, or evenly drawn ones of a box."""
+    """Encoded actions (count, m, da): all discrete ones, or uniform random ones of a box."""
     if isinstance(space, spaces.Discrete):
         return np.broadcast_to(np.eye(int(space.n)), (count, int(space.n), int(space.n))).copy()
     drawn = rng.uniform(space.low, space.high, size=(count * FRESH, *space.shape))

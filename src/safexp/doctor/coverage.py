@@ -1,4 +1,4 @@
-"""How often the recommended model is right: misses of held-out stretches with exact intervals, and its calibration."""
+"""Coverage of the recommended model: misses on held-out stretches with exact intervals, and its calibration."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ CONFIDENCE = 0.95
 HELD: Mapping[Split, str] = MappingProxyType({"random": "held out at random", "bold": "of the boldest"})
 
 ROOM = 500
-"""How many scores calibration keeps by default."""
+"""Number of scores that calibration keeps by default."""
 
 MOST_ROWS = 30_000
-"""Rows that coverage is measured on, in whole stretches."""
+"""Number of rows for measuring coverage, in whole stretches."""
 
 
 @dataclass(frozen=True)
 class Misses:
-    """How many held-out stretches a model missed in at least one step, with the exact 95 % interval of the share."""
+    """Number of held-out stretches that a model missed in at least one step, with the exact 95 % interval."""
 
     stretches: int
     missed: int
@@ -44,17 +44,17 @@ class Misses:
 
 @dataclass(frozen=True)
 class CoverageCheck:
-    """How often the recommended model is right.
+    """Coverage of the recommended model.
 
     Attributes:
-        delta: the share of stretches that may be missed.
-        bare: misses of the model as it was fitted, by the way in which stretches were held out.
-        calibrated: misses once calibrated on the others.
-        scale: what calibration on the whole log multiplies the widths by; infinite where nothing is certified.
-        scores: the largest error in widths of each stretch that was scored, by a model that has not seen it.
-        reached: the confidence with which that misses at most a share δ.
-        stretches: how many the log has.
-        needed: how many of them a confidence of 95 % takes.
+        delta: share of stretches that may be missed.
+        bare: misses of the uncalibrated model, by the split of held-out stretches.
+        calibrated: misses after calibration on the others.
+        scale: factor of the widths from calibration on the whole log; infinite if nothing is certified.
+        scores: largest error in widths of each scored stretch, by a model that has not seen it.
+        reached: confidence that at most a share δ is missed.
+        stretches: number of stretches in the log.
+        needed: number of stretches needed for a confidence of 95 %.
     """
 
     delta: float
@@ -68,7 +68,7 @@ class CoverageCheck:
 
 
 def calibrated_model(choice: Choice, delta: float) -> Calibrated:
-    """The recommended quantifier, which has learned nothing."""
+    """The recommended quantifier, untrained."""
     return Calibrated(choice.build(), delta=delta, capacity=max(ROOM, stretches_needed(delta, CONFIDENCE)))
 
 
@@ -81,7 +81,7 @@ def examine_coverage(
     delta: float,
     seed: int = 0,
 ) -> CoverageCheck:
-    """Count misses of held-out stretches; `fitted` has been calibrated on the whole log."""
+    """Count misses on held-out stretches; `fitted` was calibrated on the whole log."""
     rng = np.random.default_rng(seed)
     data = some_stretches(subject.data, MOST_ROWS, rng)
     bare: dict[Split, Misses] = {}
@@ -107,7 +107,7 @@ def examine_coverage(
 
 
 def coverage_findings(subject: LimitedSignals, found: CoverageCheck) -> list[Finding]:
-    """What that means for a shield."""
+    """Findings on the coverage."""
     signal = listed(subject.names)
     told = [_calibration_finding(signal, found)]
     facts = f"As fitted it misses {_text(found.bare)}; calibrated, {_text(found.calibrated)}."
@@ -119,7 +119,7 @@ def coverage_findings(subject: LimitedSignals, found: CoverageCheck) -> list[Fin
                 "stop",
                 f"{facts} More than δ = {found.delta:g}, beyond chance.",
                 "Even calibrated widths do not hold on stretches that the model has not seen.",
-                "Log bolder episodes, and the inputs on which the change depends; or give a larger --delta.",
+                "Log bolder episodes, and the inputs that the change depends on; or give a larger --delta.",
             )
         )
     else:
@@ -129,7 +129,7 @@ def coverage_findings(subject: LimitedSignals, found: CoverageCheck) -> list[Fin
 
 def _calibration_finding(signal: str, found: CoverageCheck) -> Finding:
     topic = f"{signal}, calibration"
-    facts = f"{found.stretches} stretches; δ = {found.delta:g} with 95 % confidence takes {found.needed}."
+    facts = f"{found.stretches} stretches; δ = {found.delta:g} with 95 % confidence needs {found.needed}."
     if math.isfinite(found.scale):
         facts += f" Widths × {found.scale:.3g} hold with confidence {percent(found.reached)}."
         if found.stretches >= found.needed:
@@ -140,10 +140,10 @@ def _calibration_finding(signal: str, found: CoverageCheck) -> Finding:
         reason = (
             "With less than 50 % nothing is certified."
             if found.reached < LEAST_CONFIDENCE
-            else "No width would have covered some of the stretches, so that nothing is certified."
+            else "No finite scale covers some of the stretches, so nothing is certified."
         )
         return Finding(topic, "stop", facts, reason, more)
-    return Finding(topic, "caution", facts, "The promise holds with that confidence only.", more)
+    return Finding(topic, "caution", facts, "The bound holds only with that confidence.", more)
 
 
 def _misses(steps: Any, stretches: Any, scale: float) -> Misses:
@@ -154,7 +154,7 @@ def _misses(steps: Any, stretches: Any, scale: float) -> Misses:
 
 
 def _text(misses: Mapping[Split, Misses]) -> str:
-    """How many stretches were missed, with the exact intervals."""
+    """Numbers of missed stretches with exact intervals, as text."""
     told = []
     for split, held in HELD.items():
         one = misses[split]

@@ -1,4 +1,4 @@
-"""Delay: for how many steps an action moves a signal, and whether one step is enough to stop it."""
+"""Delay of the actions' effect on a signal, and whether looking one step ahead is enough to stop it."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from safexp.core.arrays import Array
 from safexp.doctor.findings import Finding, percent
 
 FURTHEST = 30
-"""The largest number of steps that is looked at."""
+"""Largest number of steps examined."""
 
 MOST_ROWS = 8000
-"""Rows that are looked at, in whole episodes."""
+"""Number of rows examined, in whole episodes."""
 
 SURE = 4.0
-"""An effect of so many standard errors is there."""
+"""Number of standard errors from which an effect is significant."""
 
 CLEAR = 0.1
-"""A deviation of the action that moves the signal by less than this share of its usual change hardly moves it."""
+"""Smallest clear effect of one standard deviation of an action, as a share of the signal's usual change."""
 
 OVER = 0.1
-"""The share of the largest effect below which an action has ceased to act."""
+"""Share of the largest effect below which an action has stopped acting."""
 
 ALL = 0.99
-"""The share of logged states in which a signal must be stoppable within one step for one step to be enough."""
+"""Share of logged states in which a signal must be stoppable within one step for one step to be enough."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """What an action does to a signal in the steps that follow.
+    """Response of a signal to an action in the following steps.
 
     Attributes:
-        signal: what it is called.
-        action: the entry of the action that moves it most.
-        effects: what one standard deviation of the action adds to the change in each following step, all later actions
-            being as they were, in the signal's units.
+        signal: name of the signal.
+        action: entry of the action with the largest effect.
+        effects: effect of one standard deviation of the action on the change in each following step, with all later
+            actions held fixed, in the signal's units.
         errors: standard errors of the effects.
-        usual: the deviation of the signal's changes.
-        dead: steps before it clearly acts; None where no clear effect can be seen.
-        lasts: the last step in which it still acts; `horizon` where it goes on acting.
-        first: the first step's share of the furthest that the action moves the signal.
-        stoppable: the share of logged states from which some logged action keeps the signal from moving on outwards
-            in the very next step, on the worst side.
-        stop: the steps within which 99 % of logged states can be stopped so by holding one action; `horizon` + 1 where
+        usual: standard deviation of the signal's changes.
+        dead: number of steps before it clearly acts; None if there is no clear effect.
+        lasts: last step in which it still acts; `horizon` if it continues to act.
+        first: share of the first step in the largest total effect.
+        stoppable: share of logged states from which some logged action stops the signal from moving further outwards
+            in the next step, on the worst side.
+        stop: number of steps within which 99 % of logged states can be stopped by holding one action; `horizon` + 1 if
             they cannot.
-        horizon: how many steps were looked at.
+        horizon: number of steps examined.
     """
 
     signal: str
@@ -65,7 +65,7 @@ class Response:
 
     @property
     def one_step(self) -> bool:
-        """Whether a certificate of one step is enough."""
+        """Whether a certificate for one step is enough."""
         return self.dead == 0 and self.stoppable >= ALL
 
     @property
@@ -139,8 +139,8 @@ def delay_findings(found: Response | None, signal: str, resets: bool) -> list[Fi
             Finding(
                 topic,
                 "caution",
-                "Too few steps in a row to see how long an action acts.",
-                "Whether one step is enough is not known.",
+                "There are too few consecutive steps to see how long an action acts.",
+                "It is not known whether one step ahead is enough.",
                 "Log longer episodes, with episode numbers.",
             )
         ]
@@ -160,8 +160,8 @@ def delay_findings(found: Response | None, signal: str, resets: bool) -> list[Fi
             topic,
             "caution" if resets else "stop",
             f"One step is not enough: {_why(found)}.",
-            "A certificate of the next step does not see what comes after it: an action may pass, and every action be "
-            "too late afterwards."
+            "A certificate for the next step does not cover the steps after it: an action may be certified, and then "
+            "every action may be too late."
             + (" Since an episode can be stopped at any step, that costs episodes, not violations." if resets else ""),
             f"Give a backup controller and certify this action followed by the backup, over {ahead} steps; or log a "
             "signal that reacts at once, such as the speed at which this one moves."

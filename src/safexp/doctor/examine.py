@@ -1,4 +1,4 @@
-"""The examination of a log: all findings, the verdict, and the shield that is recommended."""
+"""Examination of a log: all findings, the verdict, and the recommended shield."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from safexp.shield.certificates import certificate_for
 from safexp.shield.logs import Log, read_log
 
 LEAST_STRETCHES, LEAST_ROWS = 5, 100
-"""With fewer no model is compared."""
+"""Numbers of rows and stretches below which models are not compared."""
 
 BINS = 60
 """Of the histograms of signals."""
@@ -42,7 +42,7 @@ BINS = 60
 
 @dataclass(frozen=True)
 class Signal:
-    """One limited signal: how its values are spread, whether it is folded, and how it follows the actions."""
+    """One limited signal: distribution of its values, whether it is folded, and its response to actions."""
 
     name: str
     edges: tuple[float, ...]
@@ -53,7 +53,7 @@ class Signal:
 
 @dataclass(frozen=True)
 class Limit:
-    """What was found about one limit; models are None where the log is too small for them."""
+    """Results for one limit; models are None if the log is too small for them."""
 
     names: tuple[str, ...]
     inputs: InputCheck
@@ -66,20 +66,20 @@ class Limit:
 
 @dataclass(frozen=True)
 class Examination:
-    """What an expert would say about a log before anyone trusts a shield made from it.
+    """Examination of a log: whether it suffices for a trustworthy shield, and what is missing.
 
     Attributes:
-        log: the file, or a word for the log in memory.
-        severity: of the most serious finding.
-        verdict: the same in a sentence.
-        findings: all that was found.
-        delta: the share of stretches in which a certificate may be wrong.
+        log: the file, or "log in memory".
+        severity: severity of the most serious finding.
+        verdict: the severity as a sentence.
+        findings: all findings.
+        delta: share of stretches in which a certificate may be wrong.
         spaces: the observation and the action space, and whether each was inferred.
-        rows: how much there is.
-        actions: which actions it tells of; None where values are missing, since nothing else was looked at then.
-        limits: what was found about each limit.
-        needs: which further episodes would help.
-        lines: Python that builds the recommended shield; empty where none can be recommended.
+        rows: size and continuity of the log.
+        actions: actions in the log; None if values are missing, since nothing else is examined then.
+        limits: results for each limit.
+        needs: further episodes that would help.
+        lines: Python code that builds the recommended shield; empty if none can be recommended.
     """
 
     log: str
@@ -95,7 +95,7 @@ class Examination:
     lines: str
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as JSON values; numbers that are not finite are None."""
+        """Everything as JSON values; numbers that are not finite are None."""
         return _plain(dataclasses.asdict(self))
 
 
@@ -116,15 +116,15 @@ def examine(
         log: logged transitions, or a file that `read_log` reads.
         constraint: `Within`, or `AllOf` of them.
         observation_space: inferred from the log by default.
-        action_space: inferred likewise: the box around the logged actions with a little room, or `Discrete` where they
+        action_space: inferred likewise: the box around the logged actions with a small margin, or `Discrete` if they
             are one column of few whole numbers.
-        delta: the share of stretches in which a certificate may be wrong, of all limits together.
-        resets: an episode can be stopped at any step without harm, so that one step ahead is far enough.
-        quantifiers: those that are compared; the exact Gaussian process only where the log is small.
-        task: the Gymnasium name of the task, for the recommended lines alone.
+        delta: share of stretches in which a certificate may be wrong, for all limits together.
+        resets: an episode can be stopped at any step without harm, so one step ahead is enough.
+        quantifiers: models to compare; the exact Gaussian process is tried only on small logs.
+        task: Gymnasium id of the task, used only in the recommended code.
 
     Raises:
-        ValueError: where the log has not what the constraint reads, or does not fit the spaces.
+        ValueError: if the log lacks what the constraint reads, or does not fit the spaces.
     """
     if not 0 < delta < 1:
         raise ValueError(f"delta={delta} must lie in (0, 1).")
@@ -234,9 +234,8 @@ def _too_small(subject: LimitedSignals, stretches: int) -> Finding:
     return Finding(
         f"{listed(subject.names)}, size",
         "stop",
-        f"{len(subject.data.costs):,} steps in {stretches} stretches can be used.",
-        f"At least {LEAST_ROWS} steps in {LEAST_STRETCHES} stretches are needed to compare a model with what it has "
-        "not seen.",
+        f"{len(subject.data.costs):,} steps in {stretches} stretches are usable.",
+        f"At least {LEAST_ROWS} steps in {LEAST_STRETCHES} stretches are needed to test a model on held-out data.",
         "Log more episodes.",
     )
 
@@ -265,7 +264,7 @@ def _shape(space: spaces.Space[Any]) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the warnings that a shield would log: findings say the same."""
+    """Suppress the warnings that a shield would log, which the findings repeat."""
     logger = logging.getLogger("safexp")
     before = logger.level
     logger.setLevel(logging.ERROR)

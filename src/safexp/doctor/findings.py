@@ -1,4 +1,4 @@
-"""Findings about a log: how serious, what it means, and the remedy."""
+"""Findings about a log: severity, consequence, and remedy."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ VERDICTS: Mapping[Severity, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was found.
+    """A finding about a log.
 
     Attributes:
-        topic: what it is about, in a word or two.
-        severity: "ok", "caution" (a shield can be made, within bounds that are named), or "stop" (none that is honest).
+        topic: the subject in a word or two.
+        severity: "ok", "caution" (a shield is possible, within limits), or "stop" (no trustworthy shield is possible).
         found: the facts, with numbers.
-        means: what follows for a shield.
-        remedy: what to do; empty where nothing is needed.
+        means: the consequence for a shield.
+        remedy: what to do; empty if nothing is needed.
     """
 
     topic: str
@@ -41,21 +41,21 @@ class Finding:
 
 
 def worst(findings: Iterable[Finding]) -> Severity:
-    """The most serious severity of all."""
+    """The highest severity."""
     return max((one.severity for one in findings), key=RANKS.__getitem__, default="ok")
 
 
 def listed(names: Iterable[object], most: int = 8) -> str:
-    """Names for a sentence; of many the first ones, and how many more there are."""
+    """Names as part of a sentence; if there are many, the first ones and the number of the others."""
     given = [str(name) for name in names]
     shown = ", ".join(given[:most])
     return shown if len(given) <= most else f"{shown} and {len(given) - most:,} more"
 
 
 def percent(share: float) -> str:
-    """A share as a reader wants it: 12.3 %, 0.3 %, 99.97 %."""
+    """A share as a percentage with useful digits: 12.3 %, 0.3 %, 99.97 %."""
     if 0 < share < 1e-4:
         return "under 0.01 %"
-    if 0.9 <= share < 1:  # what is missing matters
+    if 0.9 <= share < 1:  # the difference from 100 % matters
         return f"{100 - float(f'{100 * (1 - share):.2g}'):.6g} %"
     return f"{100 * share:.{2 if share < 0.1 else 3}g} %"

@@ -1,4 +1,4 @@
-"""Folded signals: absolute values, distances to a band or to the nearest of several things, and clipped ones."""
+"""Folded signals: absolute values, distances to a band or to the nearest of several objects; and clipped signals."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from safexp.core.arrays import Array
 from safexp.doctor.findings import Finding, percent
 
 CELLS = 80
-"""How many neighbourhoods are looked at."""
+"""Number of local neighbourhoods examined."""
 
 GOOD = 0.8
-"""A neighbourhood whose change is linear to this share of its variance shows how the signal moves there."""
+"""Share of the variance of the change that a linear fit must explain for a neighbourhood's slope to count."""
 
 ENOUGH_CELLS = 0.15
-"""The share of such neighbourhoods without which nothing is said."""
+"""Smallest share of such neighbourhoods for a verdict."""
 
 OPPOSITE, ENOUGH_OPPOSITE = -0.5, 0.04
-"""Slopes with a smaller cosine are opposite; a folded signal has a larger share of such pairs."""
+"""Cosine below which two slopes are opposite, and share of opposite pairs above which a signal is folded."""
 
 SIZE, DIRECTION = 0.5, 0.3
-"""A hidden sign: the size of the change is explained to this share, and its direction by so much less."""
+"""Hidden sign: explained share of the size of the change, and by how much less of its direction is explained."""
 
 JUMPS = 0.005
-"""The largest changes, as a share of all, are left out: jumps are no slopes."""
+"""Share of the largest changes that is ignored: jumps are not slopes."""
 
 CLIPPED = 0.02
-"""The share of rows at exactly the largest or the smallest value from which on a signal is clipped."""
+"""Share of rows at exactly the largest or the smallest value from which a signal counts as clipped."""
 
 MOST_ROWS, MOST_QUADRATIC = 20_000, 30
-"""Rows that are looked at; inputs up to which their products are used."""
+"""Number of rows examined; number of inputs up to which their products are used."""
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Whether a signal turns around while what drives it goes on.
+    """Test of whether a signal is folded, like an absolute value.
 
     Attributes:
-        signal: what it is called.
-        opposite: the share of pairs of neighbourhoods in which the same inputs move the signal in opposite directions.
-        smooth: the share of the change that a smooth (quadratic) function of the inputs explains.
-        local: the share that linear functions explain within neighbourhoods.
-        size: the share of the change's square that the inputs explain.
-        at_top: the share of rows at exactly the largest value.
-        at_bottom: the share of rows at exactly the smallest value.
+        signal: name of the signal.
+        opposite: share of pairs of neighbourhoods in which the same inputs move the signal in opposite directions.
+        smooth: share of the change that a smooth (quadratic) function of the inputs explains.
+        local: share that linear functions explain within neighbourhoods.
+        size: share of the squared change that the inputs explain.
+        at_top: share of rows at exactly the largest value.
+        at_bottom: share of rows at exactly the smallest value.
         folded: the verdict.
-        hidden: the inputs do not tell on which side of the fold the signal is.
+        hidden: the inputs do not determine the side of the fold.
     """
 
     signal: str
@@ -71,11 +71,11 @@ def examine_fold(
     episodes: NDArray[np.int64],
     seed: int = 0,
 ) -> Fold:
-    """Look at a signal before and after steps (n,), taken by actions (n, da) in states (n, ds).
+    """Examine a signal before and after steps (n,) with actions (n, da) in states (n, ds).
 
-    A signal such as |x| or the distance to the nearest wall is a good linear function of its inputs in any small
-    neighbourhood, but with opposite slopes on the two sides of its kink, and no smooth function fits both. Where the
-    inputs do not tell the side, the size of the change can be predicted and its direction cannot.
+    A signal such as |x| or the distance to the nearest wall is nearly linear in its inputs in any small neighbourhood,
+    but with opposite slopes on the two sides of its kink, and no smooth function fits both. If the inputs do not
+    determine the side, the size of the change can be predicted but not its direction.
     """
     rng = np.random.default_rng(seed)
     change = after - now
@@ -96,7 +96,7 @@ def examine_fold(
 
 
 def fold_findings(found: Fold) -> list[Finding]:
-    """What that means for a shield."""
+    """Findings on folds and clipping."""
     told = []
     if found.folded:
         why = (
@@ -110,11 +110,11 @@ def fold_findings(found: Fold) -> list[Finding]:
             Finding(
                 f"{found.signal}, folded",
                 "stop",
-                f"{found.signal} looks folded, like an absolute value or a distance to the nearest of several things: "
+                f"{found.signal} looks folded, like an absolute value or a distance to the nearest of several objects: "
                 f"{why}.",
-                "A model that was learned on one side of the fold extrapolates through it to 'safer', where it is not.",
-                "Log the signed signal and limit it from both sides (Within(signal, low, high)); of a distance to "
-                "several things, log the distance to each and limit each.",
+                "A model learned on one side of the fold extrapolates to 'safer' on the other, where it is not.",
+                "Log the signed signal and limit it on both sides (Within(signal, low, high)); for a distance to "
+                "several objects, log the distance to each and limit each.",
             )
         )
     clipped = [
@@ -128,7 +128,7 @@ def fold_findings(found: Fold) -> list[Finding]:
                 f"{found.signal}, clipped",
                 "caution",
                 f"{found.signal} looks clipped: {' and '.join(clipped)}.",
-                "Where a signal is clipped its change is 0 whatever is done, and it jumps when it comes back.",
+                "Where a signal is clipped its change is 0 for every action, and it jumps when it comes back.",
                 "Log the signal before it is clipped.",
             )
         )
@@ -136,7 +136,7 @@ def fold_findings(found: Fold) -> list[Finding]:
 
 
 def explained(features: Array, values: Array, episodes: NDArray[np.int64], rng: np.random.Generator) -> float:
-    """The share of the variance of values (n,) that a linear function of features explains on other episodes."""
+    """Share of the variance of values (n,) that a linear function of features explains on other episodes."""
     numbers, index = np.unique(episodes, return_inverse=True)
     if len(numbers) < 4:  # blocks of rows in place of episodes
         index, numbers = np.arange(len(values)) * 8 // len(values), np.arange(8)
@@ -150,8 +150,8 @@ def explained(features: Array, values: Array, episodes: NDArray[np.int64], rng: 
 
 
 def _slopes(observed: Array, inputs: Array, change: Array, rng: np.random.Generator) -> tuple[float, float]:
-    """The share of opposite pairs of local slopes, and the share of the change that the good ones explain."""
-    from scipy.spatial import cKDTree  # here, because it takes longer to import than all the rest
+    """Share of opposite pairs of local slopes, and the share of the change that the good ones explain."""
+    from scipy.spatial import cKDTree  # slow to import
 
     width = inputs.shape[1]
     count = min(max(6 * width, 60), len(change) // 8)

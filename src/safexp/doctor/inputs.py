@@ -1,4 +1,4 @@
-"""Inputs that say nothing: constant ones, and copies or combinations of others."""
+"""Redundant inputs of a model: constant ones, and copies or combinations of others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from safexp.core.arrays import Array
 from safexp.doctor.findings import Finding, listed
 
 SAME = 1e-6
-"""Inputs whose part that does not follow from others is this share of their deviation are the same but for rounding."""
+"""Largest unexplained part of a redundant input, as a share of its standard deviation: room for rounding."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Copy:
 
 @dataclass(frozen=True)
 class InputCheck:
-    """What is wrong with the inputs of a model.
+    """Redundant inputs of a model.
 
     Attributes:
-        constant: names of those that never varied, with their values.
-        copies: those that are proportional to another.
-        combined: names of those that follow from several others.
-        redundant: the numbers of all copies and combinations.
+        constant: names of inputs that never varied, with their values.
+        copies: inputs that are linear in another one.
+        combined: names of inputs that are linear combinations of several others.
+        redundant: indices of all copies and combinations.
     """
 
     constant: dict[str, float]
@@ -47,7 +47,7 @@ class InputCheck:
 
 
 def examine_inputs(columns: Array, names: Sequence[str], first: Sequence[int] = ()) -> InputCheck:
-    """Look at inputs (n, d); of several copies one of `first`, or else the earliest, counts as the original."""
+    """Examine inputs (n, d); of several copies one of `first`, or else the earliest, is the original."""
     lowest, highest = columns.min(axis=0), columns.max(axis=0)
     varied = highest - lowest > SAME * (1.0 + np.abs(columns).max(axis=0))
     constant = {names[k]: float(columns[0, k]) for k in np.flatnonzero(~varied).tolist()}
@@ -68,7 +68,7 @@ def examine_inputs(columns: Array, names: Sequence[str], first: Sequence[int] = 
 
 
 def input_findings(found: InputCheck) -> list[Finding]:
-    """What that means for a shield."""
+    """Findings on the inputs."""
     told = []
     if found.constant:
         values = [f"{name} = {value:.4g}" for name, value in found.constant.items()]
@@ -77,26 +77,27 @@ def input_findings(found: InputCheck) -> list[Finding]:
                 "constant inputs",
                 "caution",
                 f"Never varied: {listed(values)}.",
-                "Nothing is known of other values: once such an input changes, nothing is certified any more.",
-                "If it can change in operation, log episodes in which it does; if it cannot, this is no loss.",
+                "Nothing is known about other values: once such an input changes, nothing is certified any more.",
+                "If it can change in operation, log episodes in which it does; otherwise nothing.",
             )
         )
     if found.copies or found.combined:
-        what = [*map(str, found.copies), *(f"{name} follows from others" for name in found.combined)]
+        what = [str(copy) for copy in found.copies]
+        what += [f"{name} is a combination of others" for name in found.combined]
         told.append(
             Finding(
                 "redundant inputs",
                 "ok",
                 f"{listed(what, 6)}.",
-                "Their effects cannot be told apart, and off the line on which they were logged nothing is known.",
-                "The recommended model leaves them out.",
+                "Their effects cannot be separated, and nothing is known off the line on which they were logged.",
+                "Nothing: the recommended model leaves them out.",
             )
         )
-    return told or [Finding("inputs", "ok", "Every input varies, and none follows from the others.")]
+    return told or [Finding("inputs", "ok", "Every input varies, and none is a combination of others.")]
 
 
 def _unexplained(given: Array, wanted: Array) -> float:
-    """The deviation of what a linear function of `given` (n, k) leaves of `wanted` (n,), as a share of its own."""
+    """Residual of `wanted` (n,) after a linear fit to `given` (n, k), as a share of its standard deviation."""
     centred = given - given.mean(axis=0)
     target = wanted - wanted.mean()
     spread = centred.std(axis=0)

@@ -1,4 +1,4 @@
-"""Which model of the change predicts best, from which inputs: held-out stretches at random, and the boldest ones."""
+"""Comparison of models of the change and of their inputs, on random held-out stretches and on the boldest ones."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ SPLITS: tuple[Split, ...] = ("random", "bold")
 
 ModelKind = Literal["SparseGP", "FeatureRegression", "ExactGP"]
 MODEL_KINDS: tuple[ModelKind, ...] = ("SparseGP", "FeatureRegression", "ExactGP")
-"""The quantifiers that are compared."""
+"""Quantifiers to compare."""
 
 HELD_OUT = 0.2
-"""The share of the stretches that is held out."""
+"""Share of the stretches that is held out."""
 
 MOST_ROWS = 12_000
-"""Rows that models are compared on, in whole stretches."""
+"""Number of rows for comparing models, in whole stretches."""
 
 SMALL = 2000
-"""Up to so many rows the exact Gaussian process is compared, too."""
+"""Number of rows up to which the exact Gaussian process is compared."""
 
 MATTERS, OF_ALL = 0.02, 1e-4
-"""An input matters if shuffling it adds this share of the error, and this share of the change's variance."""
+"""Smallest increase of the error by shuffling a relevant input, as a share of the error and of the variance."""
 
 WORSE, NOTABLE = 3.0, 0.05
-"""An error on bold stretches of so many times that on others is worth a caution, if it is this large."""
+"""Ratio of the error on bold stretches to that on others, and error, from which there is a caution."""
 
 POOR = 0.5
-"""A model with a larger error, as a share of the usual change, has learned little."""
+"""Error, as a share of the usual change, above which a model has learned little."""
 
 AS_GOOD = 1.02
-"""Fewer inputs are recommended if the width that they need is at most so many times that of all."""
+"""Ratio of the width needed with fewer inputs to that with all up to which fewer are recommended."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A quantifier with its arguments, and the entries of the state that it learns from."""
+    """A quantifier with its arguments, and its inputs among the entries of the state."""
 
     kind: ModelKind
     options: Mapping[str, Any]
     inputs: tuple[int, ...]
 
     def build(self) -> ChangeModel:
-        """The model, which has learned nothing."""
+        """The untrained model."""
         makers: dict[ModelKind, Any] = {
             "SparseGP": SparseGP,
             "FeatureRegression": FeatureRegression,
@@ -68,14 +68,14 @@ class Choice:
 
 
 class Score(NamedTuple):
-    """How well held-out stretches were predicted.
+    """Accuracy on held-out stretches.
 
     Attributes:
-        error: the root mean square error of the change, as a share of the change's own.
-        steps: how many steps were held out.
-        covered: how many of them lie within the width.
-        scale: what the widths must be multiplied by to miss no more than a share δ of stretches.
-        width: the median width, multiplied by that, in the signal's units; the worst signal's.
+        error: root mean square error of the change, as a share of the root mean square change.
+        steps: number of held-out steps.
+        covered: number of them within the width.
+        scale: factor of the widths with which at most a share δ of stretches is missed.
+        width: median width times that factor, in the signal's units, for the worst signal.
     """
 
     error: float
@@ -87,7 +87,7 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A model and how well it predicted, by the way in which stretches were held out."""
+    """A model and its accuracy, by the split of held-out stretches."""
 
     name: str
     inputs: tuple[str, ...]
@@ -95,20 +95,20 @@ class Comparison:
 
     @property
     def width(self) -> float:
-        """What it is judged by: the larger of the widths that it needs."""
+        """The criterion for comparison: the largest of the widths that it needs."""
         return max(score.width for score in self.scores.values())
 
 
 @dataclass(frozen=True)
 class Models:
-    """All models that were compared, the one that is recommended, and what each input adds to it.
+    """The compared models, the recommended one, and the relevance of its inputs.
 
     Attributes:
-        compared: the models, the linear trend alone first.
-        choice: the recommended one.
-        best: how well it predicted.
-        weights: by how much the mean square error grows if an input is shuffled, as a share of the change's variance.
-        half: the bold error of the recommended model from half of the episodes, as a multiple of that from all.
+        compared: the models, starting with the linear trend alone.
+        choice: the recommended model.
+        best: its accuracy.
+        weights: increase of the mean square error if an input is shuffled, as a share of the change's variance.
+        half: bold error of the recommended model with half of the episodes, as a multiple of that with all.
     """
 
     compared: tuple[Comparison, ...]
@@ -156,7 +156,7 @@ def compare_models(
 
 
 def model_findings(subject: LimitedSignals, found: Models) -> list[Finding]:
-    """What that means for a shield."""
+    """Findings on the models."""
     scores, signal = found.best.scores, listed(subject.names)
     facts = (
         f"{found.best.name} on {listed(found.best.inputs, 12)} predicts the change of {signal} best: error "
@@ -169,9 +169,9 @@ def model_findings(subject: LimitedSignals, found: Models) -> list[Finding]:
                 f"{signal}, model",
                 "caution",
                 facts,
-                "Most of the change does not follow from what was logged, so that the width is nearly that of knowing "
-                "nothing but the signal as it is now.",
-                "Log the inputs on which the change depends: speeds, loads, the last actions.",
+                "The logged inputs do not explain most of the change, so the width is nearly that of knowing only the "
+                "present signal.",
+                "Log the inputs that the change depends on: speeds, loads, the last actions.",
             )
         ]
     if scores["bold"].error > max(WORSE * scores["random"].error, NOTABLE):
@@ -189,7 +189,7 @@ def model_findings(subject: LimitedSignals, found: Models) -> list[Finding]:
 
 
 def held_out(model: Quantifier, data: Transitions, split: Split, rng: np.random.Generator) -> Flags:
-    """Which transitions are held out: those of a fifth of the stretches, at random or the boldest by the model."""
+    """Which transitions are held out: those of a fifth of the stretches, random ones or the boldest by the model."""
     stretches = stretches_of(data)
     count = int(stretches.max()) + 1
     if split == "bold":
@@ -200,7 +200,7 @@ def held_out(model: Quantifier, data: Transitions, split: Split, rng: np.random.
 
 
 def some_stretches(data: Transitions, most: int, rng: np.random.Generator) -> Transitions:
-    """As many whole stretches as have at most so many rows, at random but at least two."""
+    """Random whole stretches with at most `most` rows in total, but at least two."""
     stretches = stretches_of(data)
     if len(stretches) <= most:
         return data
@@ -249,7 +249,7 @@ def _score(model: Quantifier, data: Transitions, delta: float) -> Score:
 
 
 def _relative(errors: Array, data: Transitions) -> float:
-    """The root mean square error as a share of the changes' own, of the worst signal."""
+    """Root mean square error as a share of the root mean square change, for the worst signal."""
     assert data.signals is not None, "transitions of a limit on signals have them"
     change = data.signals - data.states[:, -data.signals.shape[1] :]
     size = np.maximum((change**2).mean(axis=0), np.finfo(np.float64).tiny)
@@ -259,7 +259,7 @@ def _relative(errors: Array, data: Transitions) -> float:
 def _trend(
     subject: LimitedSignals, data: Transitions, held: Mapping[Split, Flags], inputs: tuple[int, ...]
 ) -> Comparison:
-    """A linear function alone, as a yardstick; its width is a quantile of its errors."""
+    """A linear function alone, as a baseline; its width is a quantile of its errors."""
     scores: dict[Split, Score] = {}
     for split, unseen in held.items():
         known, asked = rows_of(data, ~unseen), rows_of(data, unseen)
@@ -304,9 +304,9 @@ def _for_inputs(choice: Choice, data: Transitions, inputs: tuple[int, ...]) -> M
 def _weights(
     subject: LimitedSignals, model: Quantifier, data: Transitions, inputs: tuple[int, ...], rng: np.random.Generator
 ) -> dict[int, float]:
-    """By how much the mean square error grows if an input that varied is shuffled, as a share of the changes' own.
+    """Increase of the mean square error if an input that varied is shuffled, as a share of the changes' variance.
 
-    The limited signals as they are now are left alone: what comes next is counted from them.
+    The present values of the limited signals are not shuffled, since the change is added to them.
     """
     size = len(subject.names)
     base = _relative(errors_of(model, data)[0], data) ** 2
@@ -330,7 +330,7 @@ def _half(
     best: Comparison,
     rng: np.random.Generator,
 ) -> float:
-    """The bold error of a model from half of the episodes, as a multiple of that from all."""
+    """Bold error of a model with half of the episodes, as a multiple of that with all."""
     known = rows_of(data, ~bold)
     stretches = stretches_of(known)
     half = np.isin(stretches, rng.permutation(int(stretches.max()) + 1)[: (int(stretches.max()) + 2) // 2])

@@ -1,4 +1,4 @@
-"""How near a log came to its limits."""
+"""Nearness of a log to its limits."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from safexp.doctor.subject import LimitedSignals
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 FAR = 0.5
-"""A log that never went further than this share of the way to a limit says little of what is near it, …"""
+"""Share of the way to a limit below which a log says little about its vicinity …"""
 
 STEPS_AWAY = 1.5
-"""… unless it came within so many large steps of it."""
+"""… unless it came within this number of large steps."""
 
 
 @dataclass(frozen=True)
 class Nearness:
-    """How near a log came to one limit.
+    """Nearness of a log to one limit.
 
-    The *way* is 0 at the median of the signal and 1 at the limit; where the median is beyond it, deviations count.
+    The *way* is 0 at the median of the signal and 1 at the limit; if the median is beyond it, in standard deviations.
 
     Attributes:
-        signal: what it is called.
+        signal: name of the signal.
         side: "high" or "low".
-        limit: in the signal's units.
-        nearest: the smallest distance to the limit; negative where it was crossed.
+        limit: the limit in the signal's units.
+        nearest: smallest distance to the limit; negative if it was crossed.
         nearest_in_steps: the same in large steps of the signal, the 99 % quantile of its changes.
-        way: the 50, 90, 99 and 100 % quantiles of the way over all steps.
+        way: 50, 90, 99 and 100 % quantiles of the way over all steps.
         way_by_episode: the same quantiles of the furthest way of each episode.
-        rows_beyond: steps after which the signal was beyond the limit.
-        episodes_beyond: episodes with such a step.
-        furthest: the furthest way of each episode.
+        rows_beyond: number of steps after which the signal was beyond the limit.
+        episodes_beyond: number of episodes with such a step.
+        furthest: furthest way of each episode.
     """
 
     signal: str
@@ -51,7 +51,7 @@ class Nearness:
 
 
 def examine_nearness(subject: LimitedSignals) -> list[Nearness]:
-    """Look at every side of a limit; limits that change are taken as they are at the first step."""
+    """Examine every side of a limit; a limit that changes is taken at its initial value."""
     sides = subject.constraint.sides
     episodes = np.unique(subject.episodes, return_inverse=True)[1]
     found = []
@@ -82,7 +82,7 @@ def examine_nearness(subject: LimitedSignals) -> list[Nearness]:
 
 
 def nearness_findings(found: list[Nearness]) -> list[Finding]:
-    """What that means for a shield."""
+    """Findings on the nearness to the limits."""
     return [_finding(one) for one in found]
 
 
@@ -96,7 +96,7 @@ def _finding(one: Nearness) -> Finding:
             f"{one.episodes_beyond:,} episodes.",
             "The log shows what happens near the limit, which is good for a model; its controller is not safe enough "
             "to fall back on.",
-            "Make sure that the limit is meant so, and that the fallback is another controller.",
+            "Check that the limit is as intended, and use another controller as fallback.",
         )
     facts = (
         f"{one.signal} came within {one.nearest:.4g} of its limit of {one.limit:g}: {percent(max(one.way[-1], 0.0))} "
@@ -109,8 +109,8 @@ def _finding(one: Nearness) -> Finding:
         topic,
         "caution",
         facts,
-        "Nothing near this limit is in the log: a shield certifies little beyond what was visited, and what it "
-        "certifies there was never compared with the truth.",
+        "The log has nothing near this limit: a shield certifies little beyond the visited range, and certificates "
+        "there were never tested.",
         f"Log bolder episodes, towards the {'upper' if one.side == 'high' else 'lower'} limit, as far as that is safe; "
-        "what a shield executes then extends the log further.",
+        "the steps under a shield then extend the log further.",
     )

@@ -12,21 +12,21 @@ from safexp.doctor.findings import Finding, listed, percent
 from safexp.shield.logs import Log
 
 JOINED = 1e-4
-"""How far a state after a step may be from the next state, in standard deviations, and still be the same."""
+"""Largest distance in standard deviations at which a state after a step and the next state count as equal."""
 
 EVEN = 0.9
-"""The share of equal increments from which on a column that always increases is a clock."""
+"""Share of equal increments from which an always increasing column counts as a clock."""
 
 LATE = 1.5
-"""A step that took so many times the usual one is a gap."""
+"""Multiple of the usual duration from which a step is a gap."""
 
 MOST_GAPS = 0.05
-"""With a larger share of gaps a log does not tell what an action did."""
+"""Share of gaps above which a log does not show the effect of an action."""
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Rows of an array in which a number is missing or infinite."""
+    """Rows of an array with a missing or infinite number."""
 
     name: str
     rows: tuple[int, ...]
@@ -34,16 +34,16 @@ class Missing:
 
 @dataclass(frozen=True)
 class Rows:
-    """How much there is, and whether it hangs together.
+    """Size and continuity of a log.
 
     Attributes:
-        rows: how many steps.
-        episodes: how many episodes; None where the log does not tell.
-        lengths: the shortest, the median and the longest episode.
-        mixed: episodes whose steps are not beside each other.
-        torn: steps whose state after them is not the state before the next one.
-        clock: the column that tells the time, where one does.
-        late: steps of that clock that took much longer than usual.
+        rows: number of steps.
+        episodes: number of episodes; None if the log has no episode numbers.
+        lengths: lengths of the shortest, the median and the longest episode.
+        mixed: number of places where steps of an episode are not consecutive.
+        torn: number of steps whose next state is not the state of the following step.
+        clock: the column with the time, if there is one.
+        late: number of steps of that clock that took much longer than usual.
     """
 
     rows: int
@@ -56,7 +56,7 @@ class Rows:
 
 
 def missing_values(log: Log) -> list[Missing]:
-    """Where numbers are missing or infinite."""
+    """Rows with missing or infinite numbers, by array."""
     found = []
     for name, values in _columns(log):
         flat = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
@@ -66,7 +66,7 @@ def missing_values(log: Log) -> list[Missing]:
 
 
 def missing_findings(missing: list[Missing], rows: int, first_line: int | None) -> list[Finding]:
-    """`first_line` is the line of a file that holds the first row, where the file has lines."""
+    """Findings on missing values; `first_line` is the line of the first row if the file has lines."""
     if not missing:
         return [Finding("missing values", "ok", "No value is missing.")]
     unit, offset = ("row", 0) if first_line is None else ("line", first_line)
@@ -79,15 +79,15 @@ def missing_findings(missing: list[Missing], rows: int, first_line: int | None) 
             "missing values",
             "stop",
             f"Numbers are missing or infinite: {told}.",
-            "A state that cannot be read cannot be certified, and no model learns from it.",
-            "Repair the sensor or its logging. Or remove those rows, give what follows a new episode number, since its "
-            "previous step is gone, and examine the log again.",
+            "Such a state cannot be certified, and no model can learn from it.",
+            "Fix the sensor or its logging. Or remove those rows, give the rows after each gap a new episode number, "
+            "and examine the log again.",
         )
     ]
 
 
 def count_rows(log: Log) -> Rows:
-    """How much there is, and whether it hangs together."""
+    """Measure the size and continuity of a log."""
     n = len(log.actions)
     follows = _follows(log)
     if log.episodes is None:
@@ -102,15 +102,15 @@ def count_rows(log: Log) -> Rows:
 
 
 def rows_findings(rows: Rows) -> list[Finding]:
-    """What that means for a shield."""
+    """Findings on the size and continuity of a log."""
     shortest, median, longest = rows.lengths
     if rows.episodes is None:
         first = Finding(
             "rows",
             "caution",
-            f"{rows.rows:,} rows; episodes are not told apart.",
-            "Every row counts as the step after the one above it, and stretches of 100 rows as independent.",
-            "Add a column `episode` that numbers them.",
+            f"{rows.rows:,} rows; there are no episode numbers.",
+            "Every row is taken as the step after the one above it, and stretches of 100 rows as independent.",
+            "Add a column `episode` with their numbers.",
         )
     else:
         first = Finding(
@@ -125,9 +125,9 @@ def rows_findings(rows: Rows) -> list[Finding]:
             Finding(
                 "order",
                 "stop",
-                f"Steps of one episode are not beside each other ({rows.mixed:,} places).",
-                "What a signal was before a step is read from the row above.",
-                "Sort the log by episode and step, or give every piece a number of its own.",
+                f"Steps of one episode are not consecutive ({rows.mixed:,} places).",
+                "The signal before a step is read from the row above.",
+                "Sort the log by episode and step, or give every piece its own episode number.",
             )
         )
     gaps = max(rows.torn, rows.late)
@@ -144,7 +144,7 @@ def rows_findings(rows: Rows) -> list[Finding]:
                 "stop" if share > MOST_GAPS else "caution",
                 f"{listed(what).capitalize()} ({percent(share)} of the log).",
                 "Rows are missing there, or the sampling stalled: a model sees one step where there were several.",
-                "Give what follows a gap a new episode number, or log without dropping rows.",
+                "Give the rows after each gap a new episode number, or log without dropping rows.",
             )
         )
     elif rows.clock is not None:
@@ -166,7 +166,7 @@ def _columns(log: Log) -> Iterator[tuple[str, Array]]:
 
 
 def _each(name: str, values: Observations) -> Iterator[tuple[str, Array]]:
-    """The columns of an array under their names in a file, where it has columns."""
+    """The columns of an array under their names in a file, if it has columns."""
     letter = {"states": "s", "states after the step": "n", "actions": "a"}[name]
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 2:
@@ -176,7 +176,7 @@ def _each(name: str, values: Observations) -> Iterator[tuple[str, Array]]:
 
 
 def _follows(log: Log) -> Flags:
-    """Which rows (n − 1,) are followed by the next step of the same episode."""
+    """Which rows (n − 1,) are followed by the next step of their episode."""
     n = len(log.actions)
     if log.episodes is None:
         return np.ones(max(n - 1, 0), dtype=bool)
@@ -195,7 +195,7 @@ def _torn(log: Log, follows: Flags) -> int:
 
 
 def _clock(log: Log, follows: Flags) -> tuple[str | None, int]:
-    """The column that tells the time, and how many of its steps are much longer than usual."""
+    """The column with the time, and the number of its steps that are much longer than usual."""
     if not follows.any():
         return None, 0
     for name, values in _columns(log):

@@ -1,4 +1,4 @@
-"""What is examined: a log with its spaces, and the transitions that the model of each limit learns from."""
+"""Subject of an examination: a log with its spaces, and the transitions for the model of each limit."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from safexp.shield.logs import Log
 from safexp.shield.transitions import parts_of, transitions_of
 
 ROOM = 0.05
-"""How far beyond the logged actions an inferred action space reaches, as a share of their range."""
+"""Margin of an inferred action space around the logged actions, as a share of their range."""
 
 MOST_CHOICES = 64
-"""A column of whole numbers with no larger ones than this is taken for the numbers of discrete actions."""
+"""Largest whole number in a column that is taken for discrete actions."""
 
 
 @dataclass(frozen=True)
 class LimitedSignals:
-    """A limit on signals and the log as its model learns from it.
+    """A limit on signals, and the log as transitions for its model.
 
     Attributes:
         constraint: the limit.
-        data: the transitions, whose states are the encoded observations followed by the signals as they are now.
-        states: what the entries of a state are called.
-        actions: what the entries of an encoded action are called.
+        data: the transitions, whose states are the encoded observations followed by the present signals.
+        states: names of the entries of a state.
+        actions: names of the entries of an encoded action.
     """
 
     constraint: Within
@@ -40,7 +40,7 @@ class LimitedSignals:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the limited signals are called."""
+        """Names of the limited signals."""
         return self.constraint.names
 
     @property
@@ -56,7 +56,7 @@ class LimitedSignals:
 
     @property
     def episodes(self) -> NDArray[np.int64]:
-        """The episode (n,) of each step; all are of one where the log does not tell."""
+        """Episode number (n,) of each step; 0 if the log has none."""
         given = self.data.episodes
         return np.zeros(len(self.data.costs), dtype=np.int64) if given is None else given
 
@@ -64,10 +64,10 @@ class LimitedSignals:
 def limit_subjects(
     log: Log, constraint: Constraint, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
 ) -> tuple[LimitedSignals, ...]:
-    """The limits that a constraint is made of.
+    """One subject for each limit of a constraint.
 
     Raises:
-        ValueError: where one of them is no limit on a signal at every step.
+        ValueError: if one of them is not a limit on signals at every step.
     """
     found = []
     for part in parts_of(constraint):
@@ -84,7 +84,7 @@ def limit_subjects(
 
 
 def state_names(space: spaces.Space[Any], prefix: str = "s") -> tuple[str, ...]:
-    """What the entries of an encoded observation are called: s0, s1, … as in a file, or by their keys."""
+    """Names of the entries of an encoded observation: s0, s1, … as in a file, or by their keys."""
     if isinstance(space, spaces.Dict):
         return tuple(name for key in sorted(space.spaces) for name in _named(space[key], key))
     size = int(space.n) if isinstance(space, spaces.Discrete) else int(np.prod(space.shape or ()))
@@ -97,21 +97,21 @@ def _named(space: spaces.Space[Any], key: str) -> tuple[str, ...]:
 
 
 def action_names(space: spaces.Space[Any]) -> tuple[str, ...]:
-    """What the entries of an encoded action are called."""
+    """Names of the entries of an encoded action."""
     if isinstance(space, spaces.Discrete):
         return tuple(f"action {int(space.start) + k}" for k in range(int(space.n)))
     return tuple(f"a{k}" for k in range(int(np.prod(space.shape or ()))))
 
 
 def inferred_observations(observations: Observations) -> spaces.Space[Any]:
-    """A space that these observations are from: boxes without bounds."""
+    """An observation space inferred from observations: boxes without bounds."""
     if isinstance(observations, dict):
         return spaces.Dict({key: inferred_observations(part) for key, part in observations.items()})
     return spaces.Box(-np.inf, np.inf, np.shape(observations)[1:], dtype=np.float64)
 
 
 def inferred_actions(actions: NDArray[Any]) -> spaces.Box | spaces.Discrete:
-    """A space that these actions are from: discrete for one column of few whole numbers, else the box around them."""
+    """An action space inferred from actions: discrete for one column of few whole numbers, else a box around them."""
     given = np.asarray(actions, dtype=np.float64)
     flat = given.reshape(len(given), -1)
     if flat.shape[1] == 1 and (flat == np.floor(flat)).all() and flat.min() >= 0 and flat.max() <= MOST_CHOICES:
