@@ -95,10 +95,11 @@ def certified_findings(subject: LimitedSignals, found: Certified) -> list[Findin
     if share < FIRST and shares.severity != "stop":
         first = Finding(
             f"{signal}, first states",
-            "caution" if found.first_certified else "stop",
+            "caution",
             told,
-            "From the others an episode cannot start under the shield.",
-            "Log the first steps of more episodes, or start with the logged controller.",
+            "From the others an episode cannot start under the shield alone.",
+            "Give the controller that drove the log as seed_controller (Shield, MASE), or as the backup of rehearse: it "
+            "drives until something is certified.",
         )
     return [shares, first]
 
