@@ -98,7 +98,7 @@ def certified_findings(subject: LimitedSignals, found: Certified) -> list[Findin
             "caution",
             told,
             "From the others an episode cannot start under the shield alone.",
-            "Give the controller that drove the log as seed_controller (Shield, MASE), or as the backup of rehearse: it "
+            "Give the controller that drove the log as seed_controller (Shield, MASE), or as backup of rehearse: it "
             "drives until something is certified.",
         )
     return [shares, first]
