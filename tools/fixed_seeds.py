@@ -1,4 +1,4 @@
-"""Short runs with fixed seeds through the command line, to see whether a change of the code changes their results.
+"""Short runs with fixed seeds through the command line, to check that a change of the code does not alter results.
 
     python tools/fixed_seeds.py record before      # with the code as it was
     python tools/fixed_seeds.py record after       # with the code as it is
@@ -72,7 +72,7 @@ def safexp(*command: str) -> None:
 
 
 def interrupt(options: dict[str, object], out: Path) -> None:
-    """Begin a run, and end it with SIGTERM after its second epoch."""
+    """Start a run, and end it with SIGTERM after its second epoch."""
     process = subprocess.Popen([SAFEXP, "train", *words(options, out)], stdout=subprocess.DEVNULL)
     metrics = out / "metrics.jsonl"
     while process.poll() is None and not (metrics.exists() and metrics.read_text().count("\n") >= 2):
@@ -82,7 +82,7 @@ def interrupt(options: dict[str, object], out: Path) -> None:
 
 
 def record(folder: Path) -> None:
-    """Do all runs, each in a folder of its own inside this one, which is replaced."""
+    """Train all runs, each in its own folder inside this one, which is replaced."""
     shutil.rmtree(folder, ignore_errors=True)
     for name, options in RUNS.items():
         print(name, flush=True)
@@ -107,7 +107,7 @@ def results(folder: Path) -> dict[str, bytes]:
 
 
 def compare(before: Path, after: Path) -> int:
-    """Name all files that differ; how many there are."""
+    """Print the files that differ; returns their number."""
     old, new = results(before), results(after)
     differing = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
     print("\n".join([*differing, f"{len(differing)} of {len(old.keys() | new.keys())} files differ."]))

@@ -1,4 +1,4 @@
-"""What the safety layer costs, as ratios measured in one run: `make bench`."""
+"""Overhead of the safety layer, as ratios measured in one run: `make bench`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Damaged files, killed runs, failing environments: what a run must survive, counted."""
+"""Fault injection: damaged files, killed runs, failing environments."""

@@ -1,4 +1,4 @@
-"""`python -m faults --inputs 10000 --kill 200`, or `make faults`: exit code 1 where anything comes out wrong."""
+"""`python -m faults --inputs 10000 --kill 200`, or `make faults`: the exit code is 1 if any check fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def measure(inputs: int = 10_000, kill: int = 200) -> list[dict[str, Any]]:
         raise ValueError(f"inputs={inputs} and kill={kill} must be at least 1.")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        # A strange checkpoint changes what is in memory: every kind of file has a process of its own.
+        # An invalid checkpoint may change objects in memory, so every kind of file has its own process.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([*kills.PRELOADED, "faults.files"])
         with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
@@ -43,9 +43,9 @@ def measure(inputs: int = 10_000, kill: int = 200) -> list[dict[str, Any]]:
 
 def main() -> int:
     """Measure, and print a table."""
-    parser = argparse.ArgumentParser(prog="faults", description="What damaged files, faults and kills lead to.")
+    parser = argparse.ArgumentParser(prog="faults", description="Effects of damaged files, faults and kills.")
     parser.add_argument("--inputs", type=int, default=10_000, help="damaged files of every kind")
-    parser.add_argument("--kill", type=int, default=200, help="how often training is killed")
+    parser.add_argument("--kill", type=int, default=200, help="number of kills of training")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     given = parser.parse_args()
     rows = measure(given.inputs, given.kill)

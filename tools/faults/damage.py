@@ -1,4 +1,4 @@
-"""Damage to files: what disks, transfers and strangers do to them, as pure functions of bytes or values."""
+"""Damage to files, as by disks, transfers and attackers, as pure functions of bytes or values."""
 
 from __future__ import annotations
 
@@ -15,14 +15,38 @@ from numpy.typing import NDArray
 Rng = np.random.Generator
 
 DEEP = 20_000
-"""How deep a nested document is; Python's parser gives up long before."""
+"""Depth of a nested document, far beyond what Python's parser accepts."""
 
 STRANGE: tuple[Any, ...] = (
-    *(None, True, -1, 0, 1, 0.5, 2**31, 10**30, -1e308, 1e308, float("nan"), float("inf")),
-    *("", "x", "nan", "../../../etc/passwd", "os:system", "<script>alert(1)</script>", "builtins:eval", "\0"),
-    *([], {}, [[]], [None], {"is": "again", "at": 0}, {"torch.nn": "Linear"}, {"name": "AllOf", "parts": []}),
+    None,
+    True,
+    -1,
+    0,
+    1,
+    0.5,
+    2**31,
+    10**30,
+    -1e308,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "nan",
+    "../../../etc/passwd",
+    "os:system",
+    "<script>alert(1)</script>",
+    "builtins:eval",
+    "\0",
+    [],
+    {},
+    [[]],
+    [None],
+    {"is": "again", "at": 0},
+    {"torch.nn": "Linear"},
+    {"name": "AllOf", "parts": []},
 )
-"""Values that a document should not have where they are put."""
+"""Values that are invalid in most places of a document."""
 
 WORDS = (
     b"NaN",
@@ -67,7 +91,7 @@ def damage_bytes(content: bytes, rng: Rng) -> bytes:
 
 
 def damage_value(document: Any, rng: Rng) -> Any:
-    """A copy of JSON values with one entry, somewhere, made strange, left out or nested beyond measure."""
+    """A copy of JSON values with one random entry made invalid, removed or nested very deeply."""
     if isinstance(document, dict | list) and document and rng.random() < 0.85:
         keys = list(document) if isinstance(document, dict) else list(range(len(document)))
         key = keys[int(rng.integers(len(keys)))]
@@ -110,7 +134,7 @@ def damage_arrays(arrays: dict[str, NDArray[Any]], rng: Rng) -> dict[str, NDArra
 
 
 def damage_json(content: bytes, rng: Rng) -> bytes:
-    """A JSON file, or one with a JSON document on every line, that is still one, but for what it says."""
+    """A valid JSON file, or one with a JSON document on every line, with damaged content."""
     lines = content.decode().splitlines() if content.count(b"}\n{") else [content.decode()]
     which = int(rng.integers(len(lines)))
     if rng.random() < 0.02:
@@ -121,7 +145,7 @@ def damage_json(content: bytes, rng: Rng) -> bytes:
 
 
 def damage_csv(content: bytes, rng: Rng) -> bytes:
-    """A CSV file with one cell, somewhere, that is strange."""
+    """A CSV file with one random invalid cell."""
     rows = [line.split(",") for line in content.decode().splitlines()]
     row = rows[int(rng.integers(len(rows)))]
     row[int(rng.integers(len(row)))] = str(STRANGE[int(rng.integers(len(STRANGE)))])
@@ -130,7 +154,7 @@ def damage_csv(content: bytes, rng: Rng) -> bytes:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Neither numpy's warnings about strange numbers nor ours, of which there are as many as faults."""
+    """Suppress numpy's warnings about invalid numbers, and ours."""
     log = logging.getLogger("safexp")
     level = log.level
     log.setLevel(logging.CRITICAL)

@@ -1,7 +1,7 @@
-"""Every kind of file that safexp reads, damaged many times over: it is read, or refused with a word, and nothing else.
+"""Fuzzing of every kind of file that safexp reads: it must be read, or rejected with a clear error.
 
-The files are a run's own: a finished one's, and one's that was interrupted. Half of the inputs are damaged bytes; the
-others are whole files of the right kind, digest and all, that say something strange.
+The files are those of a finished and of an interrupted run. Half of the inputs are damaged bytes; the others are intact
+files of the right format, including the digest, with invalid content.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ CONFIG = RunConfig(
 """A run of three epochs, which takes a second."""
 
 BOMB = 10_000_000
-"""How many zeros a file of a few kilobytes unpacks to."""
+"""Number of zeros that a file of a few kilobytes unpacks to."""
 
 REUSED = 50
-"""How many checkpoints are put into one run before it is built anew."""
+"""Number of checkpoints restored into one run before it is rebuilt."""
 
 RENDERED = 20
-"""One of so many folders that could be read is made into a report, which takes a while."""
+"""Interval of the readable folders for which a report is written, which takes a while."""
 
 
 Read = Callable[[Path], Any]
@@ -53,7 +53,7 @@ Strange = Callable[[bytes, Rng], bytes]
 
 
 class Format(NamedTuple):
-    """A kind of file: a whole one, how to read it, and how to make one that is whole but strange."""
+    """A kind of file: an intact one, how to read it, and how to make an intact one with invalid content."""
 
     path: Path
     content: bytes
@@ -102,7 +102,7 @@ def formats(folder: Path) -> dict[str, Format]:
 
 
 def fuzz(folder: Path, name: str, inputs: int, seed: int) -> dict[str, Any]:
-    """Damage a file so many times; `wrong` counts what was neither accepted nor refused with a word."""
+    """Damage a file `inputs` times; `wrong` counts inputs that were neither accepted nor cleanly rejected."""
     kind, rng = formats(folder)[name], np.random.default_rng(seed)
     counts = {"accepted": 0, "refused": 0, "wrong": 0}
     slowest, before, example = 0.0, _peak_memory(), ""
@@ -125,7 +125,7 @@ def fuzz(folder: Path, name: str, inputs: int, seed: int) -> dict[str, Any]:
 
 
 class _FolderReader:
-    """Reads a run folder, and now and then makes a report of what it read."""
+    """Reads a run folder, and at intervals writes a report from it."""
 
     def __init__(self) -> None:
         self._read = 0
@@ -138,7 +138,7 @@ class _FolderReader:
 
 
 class _Resumer:
-    """Puts a checkpoint back into a run that is built anew every so often."""
+    """Restores a checkpoint into a run that is rebuilt at intervals."""
 
     def __init__(self) -> None:
         self._uses = 0
@@ -153,7 +153,7 @@ class _Resumer:
 
 
 class _StrangeFile:
-    """Makes whole files of a format, digest and all, that say something strange."""
+    """Makes intact files of a format, including the digest, with invalid content."""
 
     def __init__(self, path: Path, form: str) -> None:
         self._form = form
@@ -217,5 +217,5 @@ def _at(folder: Path) -> RunConfig:
 
 
 def _peak_memory() -> float:
-    """The most memory, in MB, that this process ever had."""
+    """Peak memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10

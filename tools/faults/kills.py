@@ -1,7 +1,7 @@
-"""Runs that are killed at random moments, again and again, until they are let finish.
+"""Runs that are killed repeatedly at random moments before they may finish.
 
-What a run has written by then must be what the same run writes that nobody touches, byte for byte; a witness that
-knows nothing of the shield counts what was executed. One process has everything imported and forks for every start.
+The files of such a run must equal those of an undisturbed run byte for byte; a witness that is independent of the
+shield counts the executed steps. One process has everything imported and forks for every start.
 """
 
 from __future__ import annotations
@@ -27,20 +27,31 @@ LIMIT = 2.0
 """The budget of the runs, which a bare learner overspends in most episodes."""
 
 ATTEMPTS = 8
-"""How often a run is killed before it is let finish."""
+"""Number of kills before a run may finish."""
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 PRELOADED = (
-    *("safexp.cli", "safexp.runs.run", "safexp.report.html", "safexp.report.terminal", "faults.witness"),
-    *("scipy.ndimage", "scipy.optimize", "scipy.stats", "torch._dynamo", "torch.utils.tensorboard", "typeguard"),
-    *("narwhals", "plotly.graph_objects", "tyro.extras"),
+    "safexp.cli",
+    "safexp.runs.run",
+    "safexp.report.html",
+    "safexp.report.terminal",
+    "faults.witness",
+    "scipy.ndimage",
+    "scipy.optimize",
+    "scipy.stats",
+    "torch._dynamo",
+    "torch.utils.tensorboard",
+    "typeguard",
+    "narwhals",
+    "plotly.graph_objects",
+    "tyro.extras",
 )
-"""What a command imports; otherwise most of its time, and most kills, would go into that."""
+"""Modules imported in advance, since otherwise most kills would hit the imports of a command."""
 KEPT = (run_folder.EPISODES, run_folder.METRICS)
 
 
 class Tally:
-    """What was done, and what came out wrong."""
+    """Counts of checks, and the failed ones."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -48,12 +59,12 @@ class Tally:
         self.wrong: list[str] = []
 
     def check(self, holds: bool, claim: str) -> None:
-        """Note a claim that does not hold."""
+        """Record a failed check."""
         if not holds:
             self.wrong.append(claim)
 
     def check_words(self, said: str) -> None:
-        """Note what a user should not have to read."""
+        """Record output that a user should not see."""
         self.check("Traceback" not in said, f"a traceback was shown: {said[said.find('Traceback') :][:1000]}")
 
     def row(self) -> dict[str, Any]:
@@ -71,13 +82,13 @@ class Tally:
 
 
 def kill_training(folder: Path, kills: int, seed: int) -> dict[str, Any]:
-    """Kill training so many times; see the module."""
+    """Kill training `kills` times; see the module."""
     _end(_start(["tasks"], folder / "tasks.txt"))  # from now on everything is imported
     return _kill_runs("training", lambda out: [*train_words(out), "--resume"], folder, kills, seed)
 
 
 def kill_sweep(folder: Path, kills: int, seed: int) -> dict[str, Any]:
-    """Kill a sweep of two runs, or one of its workers, so many times; see the module."""
+    """Kill a sweep of two runs, or one of its workers, `kills` times; see the module."""
     return _kill_runs("sweep", sweep_words, folder, kills, seed)
 
 
@@ -118,7 +129,7 @@ def _kill_runs(what: str, words: Callable[[Path], list[str]], folder: Path, kill
 
 
 def kill_report(folder: Path, kills: int, seed: int) -> dict[str, Any]:
-    """Kill `safexp report` so many times: its page is the old one or the new one, and whole."""
+    """Kill `safexp report` `kills` times: its page must be the old one or the new one, and complete."""
     rng, tally = np.random.default_rng(seed), Tally("killed report")
     run, page, said = folder / "training", folder / "report.html", folder / "report.txt"
     began = time.monotonic()
@@ -150,9 +161,20 @@ def sweep_words(out: Path) -> list[str]:
 def _settings(out: Path) -> list[str]:
     learner = {"n_steps": 32, "batch_size": 64, "n_epochs": 1, "policy_kwargs": {"net_arch": [8]}}
     return [
-        *("--task", TASK, "--task-options", json.dumps({"testimony": str(_testimony(out))})),
-        *("--budget", str(LIMIT), "--learner-options", json.dumps(learner), "--num-envs", "4", "--steps", "512"),
-        *("--out", str(out)),
+        "--task",
+        TASK,
+        "--task-options",
+        json.dumps({"testimony": str(_testimony(out))}),
+        "--budget",
+        str(LIMIT),
+        "--learner-options",
+        json.dumps(learner),
+        "--num-envs",
+        "4",
+        "--steps",
+        "512",
+        "--out",
+        str(out),
     ]
 
 
@@ -166,7 +188,7 @@ def _kept(out: Path) -> dict[Path, bytes]:
 
 
 def _check_folders(out: Path, expected: dict[Path, bytes], tally: Tally) -> None:
-    """What is on disk must be readable, and the beginning of what should come."""
+    """Check that the files on disk are readable, and the beginning of the expected ones."""
     for config in out.rglob(run_folder.CONFIG):
         try:
             run_folder.read(config.parent)
@@ -241,7 +263,7 @@ def _others(server: int, process: BaseProcess | None = None) -> list[int]:
 
 
 def _deserted(server: int) -> bool:
-    """Whether nothing is left of a command, which workers may take a moment to notice."""
+    """Whether no process of a command is left; workers may take a moment to exit."""
     until = time.monotonic() + 10
     while _others(server) and time.monotonic() < until:
         time.sleep(0.01)

@@ -1,6 +1,6 @@
-"""Environments that fail, with a ledger inside of what their robots really did, and records compared with it.
+"""Failing environments with an internal ledger of true costs, and comparison of the records with it.
 
-The ledger knows nothing of shields, recorders and constraints: it adds up the true costs of each episode as they arise.
+The ledger is independent of shields, recorders and constraints: it sums the true costs of each episode as they occur.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from safexp.quantifiers import Known
 from safexp.tasks.planar_robot import PlanarRobotVector
 
 LIMIT = 0.3
-"""On the cost of a step."""
+"""Limit on the cost of a step."""
 BUDGET = 2.0
-"""On the cost of an episode."""
+"""Limit on the cost of an episode."""
 
 FAULTS = (
     "step raises",
@@ -37,7 +37,7 @@ FAULTS = (
 
 
 class Faulty(PlanarRobotVector):
-    """PlanarRobot for n robots, failing now and then, in one robot or in all.
+    """PlanarRobot for n robots with random failures, of one robot or of all.
 
     `unsafe` counts the steps that cost more than LIMIT; `broken` the episodes that cost more than LIMIT in a step, and
     more than BUDGET in all; `corrupted` the steps of robots in a vector step that failed.

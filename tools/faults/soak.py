@@ -1,7 +1,7 @@
-"""Training on and on while everything around it fails: is what is executed safe, and does anything pile up?
+"""Soak test: long training under continual faults, to check that executed steps are safe and no resources leak.
 
-The environment raises, and gives costs and observations that are no numbers; the quantifier raises, answers NaN, and
-runs out of memory when it learns. After each fault training goes on with `learn`, as a user's loop would.
+The environment raises, and returns costs and observations that are not numbers; the quantifier raises, returns NaN, and
+runs out of memory when it learns. After each fault training continues with `learn`, as in a user's loop.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from safexp.report.terminal import print_rows
 from safexp.tasks.planar_robot import cost_of
 
 CHUNK = 512
-"""Environment steps between two looks."""
+"""Environment steps between two measurements."""
 
 DOUBTS = ("predict raises", "NaN mean", "negative width", "out of memory")
 RATE = 0.004
-"""How often a step, or a question, fails."""
+"""Probabilities that a step, or a prediction, fails."""
 
 
 class Doubtful(Known):
-    """The true cost, unless the quantifier fails now and then."""
+    """The true cost, with random failures of the quantifier."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         super().__init__(cost_of)
@@ -61,7 +61,7 @@ class Doubtful(Known):
 
 
 def measure(minutes: float = 10.0, seed: int = 1000) -> list[dict[str, Any]]:
-    """A row of what was done in so many minutes, and what piled up since the first tenth of them.
+    """Results of `minutes` of training, and growth of resources since the first tenth.
 
     `wrong` counts unsafe steps, one for steps that the records do not account for, and one for files or processes that
     were left open.

@@ -1,6 +1,6 @@
-"""`PlanarRobot` with a witness: every step and its true cost go to a file at once, whatever becomes of the process.
+"""`PlanarRobot` with a witness: every step and its true cost are written to a file at once, even if the process dies.
 
-It knows nothing of shields, and is what unsafe passes are counted by when runs are killed.
+It is independent of the shield, and counts unsafe steps when runs are killed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Witnessed(PlanarRobotVector):
 
 
 def unsafe_steps(testimony: Path, limit: float) -> tuple[int, int]:
-    """How many steps a file tells of, and after how many of them an episode had cost more than the limit."""
+    """Number of steps in a file, and number of them after which the cost of an episode exceeded the limit."""
     spent = np.frombuffer(testimony.read_bytes()) if testimony.exists() else np.zeros(0)
     return len(spent), int((spent > limit * (1 + 1e-9)).sum())
 

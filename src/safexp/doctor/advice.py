@@ -100,18 +100,17 @@ def shield_lines(
     task: str | None,
 ) -> str:
     """Python code that builds and tries the recommended shield."""
-    kinds = sorted({choice.kind for _, choice, _ in parts})
-    several = len(parts) > 1
-    names = sorted(
-        {"Calibrated", "ChangeModel", "Shield", "Within", *kinds, *(["AllOf", "PerCost"] if several else [])}
-    )
+    used = {"Calibrated", "ChangeModel", "Shield", "Within"} | {choice.kind for _, choice, _ in parts}
+    if len(parts) > 1:
+        used |= {"AllOf", "PerCost"}
+    names = sorted(used)
     if path is not None:
         names.append("read_log")
     limits = [_limit(constraint) for constraint, _, _ in parts]
     models = [_model(choice, fitted) for _, choice, fitted in parts]
+    imports = ["import gymnasium"] if task else ["import numpy as np", "from gymnasium import spaces"]
     lines = [
-        "import gymnasium" if task else "import numpy as np",
-        *([] if task else ["from gymnasium import spaces"]),
+        *imports,
         f"from safexp import {', '.join(names)}",
         "",
         f"log = read_log({path!r})" if path is not None else "# log: the Log that was examined",

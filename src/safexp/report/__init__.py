@@ -1,1 +1,1 @@
-"""Reports: they read run folders and never train."""
+"""Reports from run folders: pages, figures, tables, videos."""

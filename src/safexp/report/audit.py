@@ -1,4 +1,4 @@
-"""An audit for people: in the terminal, and as one HTML page that opens offline."""
+"""Report of an audit: in the terminal, and as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from safexp.report.pages import page_template
 from safexp.report.terminal import plain_console, print_rows
 
 WIDTH, HEIGHT = 640, 180
-"""Of the drawing, in its own units."""
+"""Size of the drawing, in its own units."""
 
 MOST_TICKS = 6
-"""How many numbers of episodes are written below the drawing, apart from 0."""
+"""Number of labels on the axis of episodes, besides 0."""
 
 
 Standing = Literal["safe", "open", "unsafe"]
 STYLES: Mapping[Standing, str] = MappingProxyType({"safe": "bold green", "open": "bold yellow", "unsafe": "bold red"})
-"""How each looks in the terminal."""
+"""Styles in the terminal."""
 
 
 class Tick(NamedTuple):
-    """A place on an axis of the drawing, and what is written there."""
+    """Position and label of a tick on an axis of the drawing."""
 
     place: float
     text: str
 
 
 def free_page(wanted: Path | None) -> Path:
-    """A path that no other audit page has: the wanted one, or the first free one of audit.html, audit-2.html and so on.
+    """An unused path for the page: the wanted one, or the first free one of audit.html, audit-2.html and so on.
 
     Raises:
-        ValueError: where the wanted one is taken.
+        ValueError: if the wanted one exists.
     """
     if wanted is None:
         numbered = (Path(f"audit-{number}.html") for number in itertools.count(2))
@@ -73,7 +73,7 @@ def render(found: Audit) -> str:
 
 
 def print_audit(found: Audit, as_json: bool) -> None:
-    """Print everything, the assumptions beside the numbers."""
+    """Print the results and the assumptions."""
     if as_json:
         print(json.dumps(found.to_json(), indent=1))
         return
@@ -89,19 +89,19 @@ def print_audit(found: Audit, as_json: bool) -> None:
 
 
 def print_replay(one: Judged, as_json: bool) -> None:
-    """Print an episode that was played again."""
+    """Print a replayed episode."""
     print_rows([{"seed": one.seed, **one.episode._asdict()}] if as_json else [_cells(one)], as_json)
 
 
 def standing(found: Audit) -> Standing:
-    """Whether the risk is shown to be small enough; `open` where nothing but more episodes is missing for that."""
+    """Whether the risk is shown to be small enough; `open` if more episodes could show it."""
     if found.passed:
         return "safe"
     return "unsafe" if found.risk.violations or not found.max_risk else "open"
 
 
 def verdict(found: Audit) -> str:
-    """The answer in a sentence, and a second one where more episodes could give another."""
+    """The verdict as a sentence, and the number of episodes that could change it."""
     risk = found.risk
     shown = "is shown to be" if found.passed else "is not shown to be"
     answer = (
@@ -115,12 +115,12 @@ def verdict(found: Audit) -> str:
 
 
 def enough_episodes(max_risk: float) -> int:
-    """After how many episodes without a violation the exact upper bound is at most `max_risk`, which is above 0."""
+    """Number of episodes without a violation for an exact upper bound of at most `max_risk`, which is above 0."""
     return math.ceil(math.log(1.0 - CONFIDENCE) / math.log1p(-max_risk))
 
 
 def numbers(found: Audit) -> dict[str, str]:
-    """What was measured, by name."""
+    """The measured numbers by name."""
     risk = found.risk
     rows = {
         "agent": f"{found.checkpoint} ({found.method}, {'with its shield' if found.shielded else 'without a shield'})",
@@ -183,20 +183,20 @@ def _cells(one: Judged) -> dict[str, str]:
 
 
 def _line(found: Audit) -> str:
-    """The upper ends of the anytime interval as points of a drawing, whose left edge is before the first episode."""
+    """Upper ends of the anytime interval as points of the drawing, whose left edge is before the first episode."""
     path = (1.0, *found.risk.path)
     step, least = WIDTH / (len(path) - 1), _least(found)
     return " ".join(f"{k * step:.1f},{_height(upper, least):.1f}" for k, upper in enumerate(path))
 
 
 def _least(found: Audit) -> float:
-    """The risk at the bottom of the drawing: the power of ten below all that is drawn, but for an allowed risk of 0."""
+    """Risk at the bottom of the drawing: the power of ten below everything drawn, except an allowed risk of 0."""
     lowest = min(share for share in (0.1, found.max_risk, *found.risk.path) if share > 0)
     return 10.0 ** math.floor(math.log10(lowest))
 
 
 def _height(share: float, least: float) -> float:
-    """Where a risk is drawn on a logarithmic axis from 1 at the top to `least` at the bottom."""
+    """Position of a risk on a logarithmic axis from 1 at the top to `least` at the bottom."""
     return HEIGHT * math.log10(max(share, least)) / math.log10(least)
 
 

@@ -1,4 +1,4 @@
-"""How often the quantifiers of some groups were right, epoch by epoch, beside what they promise."""
+"""Charts of the coverage of quantifiers by epoch, with their nominal coverage."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _chart(title: str, caption: str, told: Sequence[RunGroup], drawn_as: Styles,
 
 
 def pooled(group: RunGroup) -> dict[int, Coverage]:
-    """The counts of all runs together, by the steps at which they were made."""
+    """Counts of all runs together, by step."""
     counts: defaultdict[int, list[Coverage]] = defaultdict(list)
     for run in group.runs:
         steps = [int(epoch["steps"]) for epoch in run.metrics if "coverage_rows" in epoch]
@@ -69,7 +69,7 @@ def pooled(group: RunGroup) -> dict[int, Coverage]:
 
 
 def _promise(index: int, group: RunGroup, first_step: int, last_step: int) -> go.Scatter:
-    """What a group's quantifier promises, by its latest word."""
+    """Nominal coverage of a group's quantifier, at its latest δ."""
     (*_, delta) = (line["delta"] for run in group.runs for line in run.metrics if "coverage_rows" in line)
     return go.Scatter(
         x=[first_step, last_step],

@@ -1,4 +1,4 @@
-"""Learning curves of a group of runs: what each epoch was like, over seeds."""
+"""Learning curves of a group of runs, over seeds."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from safexp.report.limits import LimitedName, limited_quantity
 from safexp.runs.folder import Run
 
 POINTS = 250
-"""How many points of a curve are drawn."""
+"""Number of points drawn of a curve."""
 
 
 @dataclass(frozen=True)
 class MetricCurve:
-    """One number of every epoch: `key` names it in metrics.jsonl, `axis` is its unit.
+    """A metric of every epoch: `key` is its name in metrics.jsonl, `axis` its unit.
 
-    Where several epochs become one point it is their mean, or the `largest`. On a logarithmic axis nothing is drawn
-    below `floor`; without one it has no such axis. A curve `of` a limited quantity is drawn of runs that limit it.
+    Several epochs in one point are combined by their mean, or the `largest`. On a logarithmic axis nothing is drawn
+    below `floor`; without a floor there is no such axis. A curve `of` a limited quantity is drawn for runs that limit
+    it.
     """
 
     key: str
@@ -68,7 +69,7 @@ CURVES = (RETURN, COST, MAX_COST, STEP_COST, MAX_STEP_COST, STOPS, VIOLATIONS, P
 
 
 class Spread(NamedTuple):
-    """A curve of a group, (n,) each: after how many steps, from how many runs, and what they had.
+    """A curve of a group, (n,) each: steps, numbers of runs, and statistics over runs.
 
     `low` and `high` are the 95% bootstrap interval of the inter-quartile mean `middle`; of a single run, itself.
     """
@@ -83,7 +84,7 @@ class Spread(NamedTuple):
 
 
 def spread(group: RunGroup, curve: MetricCurve, points: int | None = POINTS, intervals: bool = True) -> Spread:
-    """A curve of a group in at most so many points, or in all; runs that are shorter count as far as they got.
+    """Compute a curve of a group at `points` points, or at all steps; shorter runs count until their end.
 
     Without `intervals`, which take the most time, `low` and `high` are the inter-quartile mean itself.
     """
@@ -96,14 +97,14 @@ def spread(group: RunGroup, curve: MetricCurve, points: int | None = POINTS, int
 
 
 def epochs(run: Run, curve: MetricCurve) -> list[tuple[int, float]]:
-    """The steps and values of the epochs that have one; other versions may not know the key."""
+    """Steps and values of the epochs that have the metric; runs of older versions may lack it."""
     if curve.of == "step cost":
         return _step_costs(run, curve.largest)
     return [(line["steps"], line[curve.key]) for line in run.metrics if line.get(curve.key) is not None]
 
 
 def _step_costs(run: Run, largest: bool) -> list[tuple[int, float]]:
-    """The mean or the largest, over the episodes that ended in an epoch, of their largest step costs."""
+    """Mean or maximum of the largest step costs of the episodes that ended in an epoch."""
     steps = [int(line["steps"]) for line in run.metrics]
     costs = np.array([episode.max_step_cost for episode in run.episodes])
     ended = np.searchsorted([episode.end_step for episode in run.episodes], steps, side="right")
@@ -116,7 +117,7 @@ def _step_costs(run: Run, largest: bool) -> list[tuple[int, float]]:
 
 
 def _values(run: Run, curve: MetricCurve) -> tuple[NDArray[np.int64], Array, int]:
-    """The steps and values of the epochs that have one, and the last step of all."""
+    """Steps and values of the epochs that have the metric, and the last step of the run."""
     known = epochs(run, curve)
     steps, values = zip(*known, strict=True) if known else ((), ())
     last = int(run.metrics[-1]["steps"]) if run.metrics else 0
@@ -141,7 +142,7 @@ def on_grid(steps: NDArray[np.int64], values: Array, last: int, grid: NDArray[np
 
 
 def over_runs(steps: NDArray[np.int64], table: Array, intervals: bool = True) -> Spread:
-    """The statistics of a table (runs, n) in which some runs have no value at some steps; steps without any go."""
+    """Statistics of a table (runs, n) in which values may be missing; steps without any value are dropped."""
     present = ~np.isnan(table)
     some = present.any(axis=0)
     steps, table, present = steps[some], table[:, some], present[:, some]
@@ -160,11 +161,11 @@ def _statistics(table: Array, intervals: bool) -> Array:
 
 
 def is_told(curve: MetricCurve, group: RunGroup) -> bool:
-    """Whether a curve is one of what a group's runs are about: of any number, or of the cost that they limit."""
+    """Whether a curve applies to a group: it is not of a limited quantity, or of the one that the group limits."""
     return curve.of in (None, limited_quantity(group.config).name)
 
 
 def limits(curve: MetricCurve, groups: Sequence[RunGroup]) -> list[float]:
-    """The limits that these groups have of what a curve shows."""
+    """Limits of these groups on the quantity of a curve."""
     found = (limited_quantity(group.config) for group in groups)
     return sorted({one.limit for one in found if one.name == curve.of and one.limit is not None})

@@ -1,4 +1,4 @@
-"""The examination of a log for people: in the terminal, and as one HTML page that opens offline."""
+"""Report of the examination of a log: in the terminal, and as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from safexp.report.pages import page_template
 from safexp.report.terminal import plain_console, print_rows
 
 STYLES: Mapping[Severity, str] = MappingProxyType({"ok": "bold green", "caution": "bold yellow", "stop": "bold red"})
-"""How each looks in the terminal."""
+"""Styles in the terminal."""
 
 SIGNS: Mapping[Severity, str] = MappingProxyType({"ok": "ok", "caution": "caution", "stop": "STOP"})
 
 
 def print_examination(found: Examination, as_json: bool) -> None:
-    """Print everything."""
+    """Print the examination."""
     if as_json:
         print(json.dumps(found.to_json(), indent=1, allow_nan=False))
         return
@@ -80,7 +80,7 @@ def by_severity(found: Examination) -> list[Finding]:
 
 
 def model_rows(limit: Limit) -> list[dict[str, str]]:
-    """The models that were compared."""
+    """Table of the compared models."""
     if limit.models is None:
         return []
     rows = []
@@ -102,7 +102,7 @@ def model_rows(limit: Limit) -> list[dict[str, str]]:
 
 
 def certified_rows(limit: Limit) -> list[dict[str, str]]:
-    """What is certified, by the size of the limits."""
+    """Table of certified actions by the size of the limits."""
     if limit.certified is None:
         return []
     shares = zip(limit.certified.factors, limit.certified.logged, limit.certified.fresh, strict=True)

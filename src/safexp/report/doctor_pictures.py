@@ -1,4 +1,4 @@
-"""Pictures of the examination of a log, as SVG for its page."""
+"""SVG figures for the examination of a log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from safexp.report.figures import STYLE
 from safexp.report.plots import COLOURS
 
 SIZE = (4.6, 2.5)
-"""Inches: as wide as a telephone, so that the letters have their size there."""
+"""Size in inches: the width of a phone, so that text is readable there."""
 
 PAGE: dict[Any, Any] = {
     **STYLE,
@@ -37,7 +37,7 @@ LIMIT: dict[str, Any] = {"color": "#b42318", "linewidth": 1.2, "linestyle": "--"
 
 @dataclass(frozen=True)
 class SvgPicture:
-    """A drawing with the words around it; `summary` says in a sentence what a reader would see."""
+    """A figure with title and caption; `summary` is its description for screen readers."""
 
     title: str
     caption: str
@@ -46,7 +46,7 @@ class SvgPicture:
 
 
 def pictures(limit: Limit) -> list[SvgPicture]:
-    """All pictures of what was found about a limit."""
+    """All figures for a limit."""
     found = []
     for signal in limit.signals:
         found.append(_values(signal, limit))

@@ -35,10 +35,10 @@ SHOWN = (RETURN, COST, MAX_COST, STEP_COST, MAX_STEP_COST)
 """The paper's three metrics, and its costs where limits hold for every step."""
 
 CONVERGED = 0.1
-"""The last share of the epochs, whose values make up the converged performance."""
+"""Share of the last epochs whose values make up the converged performance."""
 
 DRAWN = 125
-"""How many points of a curve are drawn in print size."""
+"""Number of points drawn of a curve in print size."""
 
 FORMATS = ("png", "svg", "pdf")
 PNG_COLOURS = 128
@@ -84,7 +84,7 @@ def save_figures(folder: Path, drawings: Mapping[str, Figure], formats: Sequence
 
 
 def _save_png(figure: Figure, path: Path) -> None:
-    """A picture of few colours takes a third of the space of one with millions, and looks the same."""
+    """Save with a palette: few colours take a third of the space and look the same."""
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=200)
     with Image.open(picture) as image:
@@ -152,12 +152,12 @@ def converged(group: RunGroup, curve: MetricCurve) -> list[float]:
 
 
 def _shown(tasks: dict[str, list[RunGroup]]) -> list[MetricCurve]:
-    """The metrics that some group on some task is about."""
+    """The metrics that apply to some group on some task."""
     return [curve for curve in SHOWN if any(is_told(curve, group) for groups in tasks.values() for group in groups)]
 
 
 def _plain(text: str) -> str:
-    """Text that Matplotlib does not take for a formula."""
+    """Escape text so that Matplotlib does not parse it as a formula."""
     return text.replace("$", r"\$")
 
 
@@ -178,7 +178,7 @@ def _grid(curves: Sequence[MetricCurve], tasks: dict[str, list[RunGroup]], heigh
 
 
 def _lowest(grid: Any, column: int) -> list[Axes]:
-    """The axes of a task that have none of it below them."""
+    """The lowest axes of a task."""
     return list(grid[:, 0] if grid.shape[1] == 1 else grid[-1:, column])
 
 
@@ -194,14 +194,14 @@ def _draw_curve(axes: Axes, group: RunGroup, curve: MetricCurve, index: int, mid
         color=colour,
         linestyle=DASHES[index % len(DASHES)],
         marker=MARKERS[index % len(MARKERS)],
-        markevery=(index * apart // len(MARKERS) % apart, apart),  # those of curves that agree are side by side
+        markevery=(index * apart // len(MARKERS) % apart, apart),  # markers of overlapping curves are offset
         markersize=3.5,
         label=_plain(group.name),
     )
     if len(group.runs) > 1:
         below, above = found.mean - found.deviation, found.mean + found.deviation
         if curve.axis == "cost":
-            below = np.maximum(below, 0.0)  # no cost is less
+            below = np.maximum(below, 0.0)  # costs are not negative
         if middle:
             below, above = found.low, found.high
         axes.fill_between(found.steps, below, above, color=colour, alpha=0.16, linewidth=0)
@@ -213,7 +213,7 @@ def _draw_limits(axes: Axes, groups: Sequence[RunGroup], curve: MetricCurve) -> 
 
 
 def _draw_legend(figure: Figure, grid: Any) -> None:
-    """One legend of all that is drawn anywhere, below everything."""
+    """Draw one legend for all axes at the bottom."""
     entries: dict[str, Artist] = {}
     for axes in grid.flat:
         handles, names = axes.get_legend_handles_labels()

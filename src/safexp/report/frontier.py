@@ -1,4 +1,4 @@
-"""How far the exploration of some groups got, epoch by epoch: certified proposals, and the smallest margin."""
+"""Charts of the progress of exploration by epoch: certified proposals, and the smallest margin."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from safexp.report.plots import Chart, Styles, layout, line
 
 CAPTION = (
     "Above: the share of the learner's proposals that were certified. Below: the smallest margin to a limit that an "
-    "epoch reached, in the limit's units (of several limits, as a share of their scale); below 0 it was broken."
+    "epoch reached, in the limit's units (for several limits, as a share of their scale); below 0 it was violated."
 )
 
 
 def frontier_charts(groups: Sequence[RunGroup], drawn_as: Styles) -> list[Chart]:
-    """Certified proposals over the smallest margin, one above the other; nothing where no run counted them."""
+    """Chart of certified proposals above the smallest margin; empty if no run counted them."""
     told = [group for group in groups if any(line.get("proposals") for run in group.runs for line in run.metrics)]
     if not told:
         return []
@@ -49,7 +49,7 @@ def frontier_charts(groups: Sequence[RunGroup], drawn_as: Styles) -> list[Chart]
 
 
 def by_steps(group: RunGroup, read: Callable[[Sequence[Mapping[str, Any]]], float | None]) -> dict[int, float]:
-    """What the epochs of all runs had together, by the steps at which they ended; nothing where none tells."""
+    """Values over all runs, by the steps at which epochs ended; steps without a value are omitted."""
     epochs: defaultdict[int, list[Mapping[str, Any]]] = defaultdict(list)
     for run in group.runs:
         for epoch in run.metrics:

@@ -1,4 +1,4 @@
-"""What remains of a constraint, as a bar that a person reads at a glance."""
+"""Gauge of the remaining budget, or of the last cost or signal."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from safexp.constraints import Budget, Constraint, Within
 
 LOW = 0.25
-"""A budget of which less than this share is left is shown as low."""
+"""Remaining share below which a budget is shown as low."""
 
 
 class Gauge(NamedTuple):
-    """A bar filled to `level` in [0, 1], with a `mark` on it if there is a limit to stay below."""
+    """A bar filled to `level` in [0, 1], with a `mark` if there is a limit."""
 
     label: str
     level: float
@@ -22,9 +22,9 @@ class Gauge(NamedTuple):
 
 
 def gauge(constraint: Constraint, threshold: float, signal: float | None) -> Gauge:
-    """Of a budget what is left of it; of a signal the last value; of anything else the last cost beside its limit.
+    """Gauge of the remaining budget; for limits on signals, of the last value; else of the last cost and its limit.
 
-    `threshold` is scaled as the constraint has it, `signal` is what the last step brought, in the user's units.
+    `threshold` is in the constraint's scale, `signal` is that of the last step in the user's units.
     """
     if isinstance(constraint, Budget):
         left = threshold * constraint.cost_max

@@ -1,4 +1,4 @@
-"""Runs that differ in their seeds alone belong together: a group is one method on one task."""
+"""Groups of runs that differ only in the seed: one method on one task."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from safexp.runs.config import RunConfig
 from safexp.runs.folder import Run
 
 NOT_COMPARED = ("task", "task_options", "method", "seed")
-"""The settings that never tell two methods on a task apart: they are its heading, or its name already."""
+"""Settings that are not used to name a method: they are in the heading or in its name already."""
 
 
 @dataclass(frozen=True)
 class RunGroup:
-    """Runs of one description but for their seeds; `name` tells it from the others on its `task`."""
+    """Runs with the same settings except the seed; `name` is unique on its `task`."""
 
     task: str
     name: str
@@ -25,19 +25,19 @@ class RunGroup:
 
     @property
     def config(self) -> RunConfig:
-        """The description, with the seed of the first run."""
+        """The settings, with the seed of the first run."""
         return self.runs[0].config
 
     @property
     def trained(self) -> tuple[Run, ...]:
-        """The runs that finished, whose last episodes can be compared; all, where none did."""
+        """The finished runs, whose last episodes are comparable; all runs if none has finished."""
         return tuple(run for run in self.runs if run.status == "finished") or self.runs
 
 
 def group_runs(runs: Sequence[Run]) -> list[RunGroup]:
-    """Groups in the order of their first runs, task by task.
+    """Group runs, in the order of their first runs, by task.
 
-    Where a seed was run twice, the second goes to a group of its own: counted twice it would make intervals too narrow.
+    The second run of a seed goes to another group: counted twice it would make intervals too narrow.
     """
     sorted_out: defaultdict[tuple[str, str, int], list[Run]] = defaultdict(list)
     seen: Counter[tuple[str, int]] = Counter()
@@ -70,9 +70,9 @@ def task_of(config: RunConfig) -> str:
 
 
 def names(configs: Sequence[RunConfig]) -> list[str]:
-    """A name for each of these on one task: its method, and of several with the same one what it differs in.
+    """A name for each of the settings on one task: the method, and the settings in which methods of one name differ.
 
-    A value that more than half of them have goes without saying.
+    A value that more than half of them share is omitted.
     """
     found: list[str] = []
     for config in configs:
@@ -91,7 +91,7 @@ def _short(value: Any) -> str:
 
 
 def _flat(settings: Mapping[str, Any], within: str = "") -> dict[str, Any]:
-    """Settings of settings by their whole names."""
+    """Nested settings by their full names."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         if within or name not in NOT_COMPARED:

@@ -1,4 +1,4 @@
-"""A report of some runs as one HTML file that opens offline."""
+"""Report of runs as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from safexp.runs.folder import Run
 from safexp.runs.summary import WINDOW
 
 NOT_ALWAYS = ("IQM", "Better", "Max cost", "Max step cost", "Coverage", "near the limit")
-"""The columns of the table that need several runs, something to compare with, such a limit, or a quantifier."""
+"""Columns that require several runs, a reference, a limit of that kind, or a quantifier."""
 
 CHARTS = (plots.charts, frontier_charts, coverage_charts)
 """What draws the curves of a task."""
 
 
 class TableRow(NamedTuple):
-    """A row of a table: whose, how many episodes violated, of how many, and what it says under each heading."""
+    """A row of a table: name, violations, episodes, and cells by heading."""
 
     name: str
     violations: int
@@ -52,7 +52,7 @@ class TableRow(NamedTuple):
 
 
 def write_report(path: Path, runs: Sequence[Run], problems: Sequence[str] = (), reference: str | None = None) -> None:
-    """Write the report of these runs; `problems` tell what had to be left out."""
+    """Write the report of runs; `problems` describe the runs left out."""
     write_bytes(path, render(runs, problems, reference).encode())
 
 
@@ -79,7 +79,7 @@ def render(runs: Sequence[Run], problems: Sequence[str] = (), reference: str | N
 
 
 def _table(groups: Sequence[RunGroup], reference: str) -> list[TableRow]:
-    """The table of a task, without the columns of what only some runs have, where none has it."""
+    """The table of a task, without optional columns that are empty."""
     summaries = [summarise_group(group, reference_for(group, groups, reference)) for group in groups]
     rows = [_group_row(group, summary) for group, summary in zip(groups, summaries, strict=True)]
     empty = {heading for heading in NOT_ALWAYS if all(row.cells[heading] == "-" for row in rows)}
@@ -165,7 +165,7 @@ def _run_row(run: Run, name: str) -> TableRow:
 
 
 def _details(run: Run, name: str) -> dict[str, object]:
-    """What it takes to do a run again."""
+    """Details to reproduce a run."""
     return {
         "name": name,
         "folder": str(run.path),
@@ -176,5 +176,5 @@ def _details(run: Run, name: str) -> dict[str, object]:
 
 
 def _script_safe(document: str) -> Markup:
-    """JSON that cannot end the script element it stands in."""
+    """JSON escaped so that it cannot end its script element."""
     return Markup(document.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))

@@ -1,4 +1,4 @@
-"""What a run limits of its episodes: the costs that tables and curves show of it."""
+"""The cost that a run limits, which tables and curves show."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ LimitedName = Literal["episode cost", "step cost"]
 
 
 class LimitedQuantity(NamedTuple):
-    """The limited quantity, and its limit where that is one number for what is shown: the plain sum, or the largest."""
+    """The limited quantity, and its limit if that is one number for the sum of costs, or the largest cost."""
 
     name: LimitedName
     limit: float | None
 
 
 def limited_quantity(config: RunConfig) -> LimitedQuantity:
-    """What a run of this description limits; the cost of a margin is how far it falls below 0."""
+    """The limited quantity of a run; the cost of a margin is its distance below 0."""
     match config.constraint:
         case "budget":
             return LimitedQuantity("episode cost", config.limit if config.discount == 1 else None)

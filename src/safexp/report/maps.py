@@ -1,4 +1,4 @@
-"""Where the robots went, early and late in a run, on the map; endings differ in dash and marker, not just in colour."""
+"""Maps of the robots' paths, early and late in a run; endings differ in dash and marker as well as in colour."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from safexp.runs.trajectories import Ending, Trajectory
 from safexp.tasks.scene import Floor, Place
 
 PANELS = 4
-"""How many episodes are drawn where each has a map of its own."""
+"""Number of episodes drawn if each has its own map."""
 
 BORDER = 0.12
-"""How much is shown around floor and paths, as a share of their half-width."""
+"""Border around floor and paths, as a share of their half-width."""
 
 GAP = 0.04
-"""The space between panels, as a share of the whole."""
+"""Space between panels, as a share of the total."""
 
 INK = "#1f2937"
 HAZARD = {"name": "hazard", "fillcolor": "#d9b8b4", "line": {"color": "#7f1d1d", "width": 1.5}}
@@ -30,7 +30,7 @@ START = {"symbol": "circle", "size": 6, "color": "#ffffff", "line": {"color": IN
 
 
 class EndingStyle(NamedTuple):
-    """An ending in a word and in a sentence, and how its paths are drawn."""
+    """Name and phrase for an ending, and the style of its paths."""
 
     name: str
     phrase: str
@@ -61,16 +61,18 @@ ENDING_STYLES: dict[Ending, EndingStyle] = {
 
 
 def maps(run: Run, label: str) -> list[Chart]:
-    """The first episodes and the last that a run has recorded, each on a map; none where nothing is recorded."""
+    """Maps of the first and the last recorded episodes of a run, if there are any."""
     early, late = run.trajectories.early, run.trajectories.late
-    return [
-        *([_chart(f"{label}, early", "first", early, early[:PANELS])] if early else []),
-        *([_chart(f"{label}, late", "last", late, late[-PANELS:])] if late else []),
-    ]
+    charts = []
+    if early:
+        charts.append(_chart(f"{label}, early", "first", early, early[:PANELS]))
+    if late:
+        charts.append(_chart(f"{label}, late", "last", late, late[-PANELS:]))
+    return charts
 
 
 def _chart(title: str, which: str, ways: Sequence[Trajectory], few: Sequence[Trajectory]) -> Chart:
-    """All of these episodes on one map if they share it, else a few of them, each on its own."""
+    """All of these episodes on one map if they share it, otherwise a few on separate maps."""
     shared = len({way.floor for way in ways}) == 1
     groups = [list(ways)] if shared else [[way] for way in few]
     shown = [way for group in groups for way in group]
@@ -100,7 +102,7 @@ def _figure(groups: Sequence[Sequence[Trajectory]]) -> go.Figure:
 
 
 def _reach(ways: Sequence[Trajectory]) -> float:
-    """How far from the centre a panel reaches: around the floor and all paths, but twice the floor at most."""
+    """Half-width of a panel: around the floor and all paths, but at most twice the floor."""
     extent = ways[0].floor.extent
     farthest = max(float(np.abs(way.path).max()) for way in ways)
     return min(max(extent, farthest) * (1 + BORDER), 2 * extent)
@@ -142,7 +144,7 @@ def _disc(centre: Place, radius: float, axes: str) -> dict[str, Any]:
 
 
 def _add_paths(figure: go.Figure, axes: str, ways: Sequence[Trajectory]) -> None:
-    """The paths of each ending, marked where they end; above them where they all began."""
+    """Add the paths of each ending with markers at their ends, and all starts on top."""
     for ending, look in ENDING_STYLES.items():
         paths = [way.path for way in ways if way.ending == ending]
         if paths:
@@ -160,7 +162,7 @@ def _scatter(
     axes: str = "",
     name: str = "",
 ) -> go.Scatter:
-    """Paths (t, 2) as one trace with gaps between them; one with a name, and no path, is an entry of the legend."""
+    """Paths (t, 2) as one trace with gaps; a trace with a name and no path is an entry of the legend."""
     x, y = ([value for path in paths for value in (*path[:, k].tolist(), None)] or [None] for k in (0, 1))
     places: dict[str, Any] = {"x": x, "y": y, "xaxis": f"x{axes}", "yaxis": f"y{axes}", "hoverinfo": "skip"}
     return go.Scatter(

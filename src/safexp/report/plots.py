@@ -21,7 +21,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "hexagon")
 
 LEGEND_LINE = 34
-"""How many characters of a name are on a line of a legend: more would not fit beside its symbol on a phone."""
+"""Number of characters of a name on a line of a legend, so that it fits on a phone."""
 
 Styles = dict[str, int]
 """The number of each group's colour, dash and marker, by its name: the same on every task."""
@@ -29,7 +29,7 @@ Styles = dict[str, int]
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure with the words around it; `summary` says in a sentence what a reader would see."""
+    """A figure with title and caption; `summary` is its description for screen readers."""
 
     title: str
     caption: str
@@ -38,18 +38,18 @@ class Chart:
 
 
 def styles(groups: Sequence[RunGroup]) -> Styles:
-    """How the groups are drawn, in the order of their names' first appearance."""
+    """Style of each group, in the order in which their names first appear."""
     return {name: index for index, name in enumerate(dict.fromkeys(group.name for group in groups))}
 
 
 def charts(groups: Sequence[RunGroup], drawn_as: Styles) -> list[Chart]:
-    """All learning curves of the groups on one task, each with the groups that it is about."""
+    """All learning curves of the groups on one task, each with the groups that it applies to."""
     told = {curve: [group for group in groups if is_told(curve, group)] for curve in CURVES}
     return [draw(curve, members, drawn_as) for curve, members in told.items() if members]
 
 
 def draw(curve: MetricCurve, groups: Sequence[RunGroup], drawn_as: Styles) -> Chart:
-    """One number of all groups: the mean over runs, and ± one standard deviation where there are several."""
+    """Chart of one metric for all groups: mean over runs, ± one standard deviation if there are several."""
     figure = go.Figure(layout=layout(curve.axis, [group.name for group in groups], curve.floor))
     spreads = [spread(group, curve) for group in groups]
     endings = []
@@ -72,7 +72,7 @@ def draw(curve: MetricCurve, groups: Sequence[RunGroup], drawn_as: Styles) -> Ch
 
 
 def views(mean: Array, middle: Array) -> dict[str, list[float]]:
-    """What the page can draw of a trace: the mean ± one standard deviation, or the inter-quartile mean's interval."""
+    """The two views of a trace: mean ± one standard deviation, or inter-quartile mean with its interval."""
     return {"mean": mean.tolist(), "middle": middle.tolist()}
 
 
@@ -94,12 +94,12 @@ def line(
 
 
 def wrapped(text: str, width: int) -> str:
-    """Text in lines of at most so many characters, as Plotly takes it, which reads tags in text."""
+    """Wrap text to lines of at most `width` characters for Plotly, with tags escaped."""
     return "<br>".join(map(html.escape, textwrap.wrap(text, width)))
 
 
 def _band(index: int, name: str, found: Spread) -> go.Scatter:
-    """How far the runs of a group are apart; it comes and goes with their curve."""
+    """Band of the spread of a group's runs, shown and hidden with their curve."""
     around = [np.concatenate([found.mean + found.deviation, (found.mean - found.deviation)[::-1]])]
     around.append(np.concatenate([found.high, found.low[::-1]]))
     red, green, blue = bytes.fromhex(COLOURS[index % len(COLOURS)][1:])

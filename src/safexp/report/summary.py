@@ -1,4 +1,4 @@
-"""The numbers of a group of runs, and how a table shows numbers."""
+"""Summary of a group of runs, and formatting of numbers for tables."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from safexp.runs.summary import Interval, Summary
 
 @dataclass(frozen=True)
 class GroupSummary:
-    """A group in numbers.
+    """Summary of a group.
 
-    Counts, and the interval of violations, are of all its runs together; returns and final stops of those that
-    finished, if any did, the deviation of two or more.
+    Counts, and the interval of violations, are over all its runs; returns and final stops over the finished ones, if
+    any, with a standard deviation for two or more.
     `better` is the probability that a run has a higher final return than one of the reference, with its interval; an
-    interval of fewer than two runs is None, as is all that no run can tell.
+    interval of fewer than two runs is None, like every number that no run provides.
     """
 
     runs: int
@@ -55,7 +55,7 @@ class GroupSummary:
 
 
 def summarise_group(group: RunGroup, reference: RunGroup | None = None) -> GroupSummary:
-    """The numbers of a group, compared with the reference on the same task, if there is one."""
+    """Summarise a group, compared with the reference on the same task if there is one."""
     each = [run.summary for run in group.runs]
     returns = _returns(group)
     others = [] if reference is None else _returns(reference)
@@ -88,14 +88,14 @@ def summarise_group(group: RunGroup, reference: RunGroup | None = None) -> Group
 
 
 def reference_name(groups: Sequence[RunGroup], wanted: str | None = None) -> str:
-    """With which groups the others on their task are compared: those of the wanted name, or of the commonest.
+    """Name of the groups that the others are compared with: the wanted one, or the most common.
 
     Raises:
-        ValueError: where no group has the wanted name.
+        ValueError: if no group has the wanted name.
     """
     known = Counter(group.name for group in groups)
     if wanted is not None and wanted not in known:
-        raise ValueError(f"--reference {wanted}: no method here is called so; there are {', '.join(known)}.")
+        raise ValueError(f"--reference {wanted}: there is no such method; expected one of {', '.join(known)}.")
     return wanted or max(known, key=lambda name: known[name])
 
 
@@ -106,7 +106,7 @@ def reference_for(group: RunGroup, groups: Sequence[RunGroup], name: str) -> Run
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-    """A short name for each run: its folder's, or the whole path where two folders have the same."""
+    """A short name for each run: its folder's name, or the full path if two folders have the same name."""
     names = Counter(run.path.resolve().name for run in runs)
     return [name if names[name := run.path.resolve().name] == 1 else str(run.path) for run in runs]
 
@@ -117,7 +117,7 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def largest(value: float | None) -> str:
-    """A largest cost for a table, in whatever units it has."""
+    """A largest cost for a table, in its own units."""
     return "-" if value is None else f"{value:,.4g}"
 
 
@@ -146,7 +146,7 @@ def interval_text(summary: Summary | GroupSummary) -> str:
 
 
 def interventions_text(summary: Summary | GroupSummary) -> str:
-    """How many steps were not the learner's: actions that were replaced, and steps that another controller drove."""
+    """Numbers of replaced actions, and of steps that another controller took over."""
     driven = f"\n+ {summary.takeovers:,}\ntaken over" if summary.takeovers else ""
     return f"{summary.interventions:,}{driven}"
 

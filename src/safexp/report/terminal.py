@@ -20,7 +20,7 @@ from safexp.runs.summary import WINDOW
 
 
 def plain_console() -> Console:
-    """A console that colours nothing by itself, and does not fold tables where the output is a file."""
+    """A console without automatic highlighting, which does not wrap tables if the output is a file."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else 140)
 
 
@@ -39,14 +39,14 @@ def print_rows(rows: Sequence[Mapping[str, object]], as_json: bool) -> None:
 
 @contextmanager
 def track(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """A progress bar on stderr; call what it gives when one more is done."""
+    """A progress bar on stderr; call the yielded function after each item."""
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=total)
         yield lambda: progress.advance(task)
 
 
 def print_study(document: Mapping[str, object], table: Table, as_json: bool, figure: Path) -> None:
-    """Print a study's table, or all of it as JSON, and where its figure is."""
+    """Print a study's table, or everything as JSON, and the path of its figure."""
     if as_json:
         print(json.dumps(document))
         return
@@ -55,7 +55,7 @@ def print_study(document: Mapping[str, object], table: Table, as_json: bool, fig
 
 
 def cell(value: object) -> str:
-    """A value as a person reads it in a table."""
+    """Format a value for a table."""
     match value:
         case None:
             return ""
@@ -70,7 +70,7 @@ def cell(value: object) -> str:
 
 
 def print_summary(runs: Sequence[Run], console: Console | None = None) -> None:
-    """Print what a reader asks first: true return, violations, stops and interventions of each run."""
+    """Print the key numbers of each run: true return, violations, stops and interventions."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("run")
     for heading in ("true return", "violations", "episodes", "95 % interval", "stops", "interventions"):

@@ -1,4 +1,4 @@
-"""Where the time of some groups of runs went."""
+"""Charts of the time spent in the parts of runs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ PARTS: Mapping[str, tuple[str, str]] = {
     "files": ("#be185d", "+"),
     "other": ("#d1d5db", ""),
 }
-"""The parts of a run in the order of their bars, with colour and pattern: they can be told apart in grey too."""
+"""Parts of a run in the order of their bars, with colour and pattern, so that they differ in greyscale too."""
 
 PER_STEPS = 100_000
 LINE = 14
-"""How many characters of a name are on a line: more would leave a phone no room for the bars."""
+"""Number of characters of a name on a line, so that a phone has room for the bars."""
 
 
 def seconds_in(run: Run) -> dict[str, float]:
-    """The seconds of every part of a run, `other` being what was not timed; nothing where it did not say."""
+    """Seconds of every part of a run, with `other` for untimed parts; empty if the run was not timed."""
     spent = run.timing.get("seconds_in")
     if not spent:
         return {}
@@ -37,7 +37,7 @@ def seconds_in(run: Run) -> dict[str, float]:
 
 
 def group_seconds(group: RunGroup) -> dict[str, float]:
-    """Seconds per `PER_STEPS` steps in every part, over all runs that say so."""
+    """Seconds per `PER_STEPS` steps in every part, over all timed runs."""
     told = [(seconds_in(run), int(run.timing["steps"])) for run in group.runs if run.timing.get("seconds_in")]
     steps = sum(count for _, count in told)
     if not steps:
@@ -46,7 +46,7 @@ def group_seconds(group: RunGroup) -> dict[str, float]:
 
 
 def time_charts(groups: Sequence[RunGroup]) -> list[Chart]:
-    """A bar for every group on a task, or nothing where no run was timed."""
+    """A bar for every group on a task; empty if no run was timed."""
     bars = {group.name: spent for group in groups if (spent := group_seconds(group))}
     if not bars:
         return []

@@ -1,4 +1,4 @@
-"""A trained agent on film: the map, what remains, and which actions the shield would let through."""
+"""Video of a trained agent: the map, the remaining budget, and the actions that the shield certifies."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from safexp.tasks.drawing import ALARM, BODY, FLOOR, GRID, NOSE, TARGET_EDGE, dr
 from safexp.tasks.scene import Scene
 
 SIZE = 480
-"""Height of a picture, and both sides of its map; multiples of 16, as video codecs like them."""
+"""Height of a picture, and both sides of its map; a multiple of 16, as video codecs require."""
 PANEL = 288
 FINE = 3
-"""The inset is drawn this much larger and reduced, which smooths its edges."""
+"""Factor by which the inset is drawn larger and then reduced, for smooth edges."""
 
 EDGE = 6
 """Room around the inset's cells for half a dot, and a dot's radius."""
@@ -62,7 +62,7 @@ def picture_of(moment: Moment, constraint: Constraint, title: str) -> Picture:
 
 
 def status(moment: Moment) -> tuple[str, tuple[int, int, int]]:
-    """The status of a moment in a word or two, and its colour."""
+    """Short status text of a moment, and its colour."""
     if moment.outcome is None:
         return ("the shield intervenes", AMBER) if moment.intervened else ("", INK)
     if moment.outcome.violated:
@@ -73,7 +73,7 @@ def status(moment: Moment) -> tuple[str, tuple[int, int, int]]:
 
 
 def writer_for(path: Path) -> Callable[[Iterable[Picture], int], None]:
-    """What writes pictures to this file at so many a second: a GIF, or an MP4, which needs the extra `video`."""
+    """Function that writes frames to this file: a GIF, or an MP4, which needs the extra `video`."""
     match path.suffix.lower():
         case ".gif":
             return lambda pictures, fps: _write_gif(path, pictures, fps)
@@ -103,7 +103,7 @@ def _write_gif(path: Path, pictures: Iterable[Picture], fps: int) -> None:
     part = path.with_name(f".{path.name}.part.gif")
     path.parent.mkdir(parents=True, exist_ok=True)
     images = (Image.fromarray(picture).quantize(128, Image.Quantize.FASTOCTREE) for picture in pictures)
-    pause = max(round(100 / fps), 2) * 10  # GIFs count in hundredths of a second, and players refuse a single one
+    pause = max(round(100 / fps), 2) * 10  # GIFs count in hundredths of a second, and players ignore a delay of one
     try:
         next(images).save(part, save_all=True, append_images=images, duration=pause, loop=0)
         part.replace(path)
@@ -134,7 +134,7 @@ def _draw_gauge(pen: ImageDraw.ImageDraw, shown: Gauge, left: int, top: int, wid
 
 
 def _inset(moment: Moment) -> Image.Image | None:
-    """The actions: green where the shield certifies them, red where not; the proposed one, and the executed one."""
+    """Inset of the actions: green if certified, red if not; the proposed one, and the executed one."""
     choices = moment.choices
     if choices is None:
         return None
@@ -157,7 +157,7 @@ def _inset(moment: Moment) -> Image.Image | None:
 
 
 def _place(choices: Choices, action: Any, cell: tuple[float, float]) -> tuple[float, float]:
-    """Where an action lies in the inset: the centre of a cell is the action that was asked about."""
+    """Position of an action in the inset: the centre of a cell is the action that was evaluated."""
     last = np.array(choices.safe.shape) - 1
     at = (np.ravel(action) - choices.low) / np.maximum(choices.high - choices.low, 1e-12) * last
     up = 0.0 if len(at) == 1 else float(last[1] - at[1])

@@ -1,4 +1,4 @@
-"""All runs of a sweep at a glance, while they go on."""
+"""Live overview of the runs of a sweep."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from safexp.runs.config import RunConfig
 from safexp.runs.sweep import RunOutcome, sweep
 
 if TYPE_CHECKING:
-    from safexp.runs.trackers import Start  # which needs torch
+    from safexp.runs.trackers import Start  # needs torch
 
 
 def watched_sweep(
     configs: Sequence[RunConfig], workers: int, ray: str | None = None, track: Start | None = None
 ) -> list[RunOutcome]:
-    """Run all of these, and show how they go on."""
+    """Train many runs and show their progress."""
     with Watch(configs) as watch:
         return sweep(configs, workers, ray=ray, tell=watch.tell, track=track)
 
 
 class Watch:
-    """A table of the runs that are going on, with what is over and time left; without a terminal, a line for each end.
+    """Live table of the running runs, with finished ones and time left; without a terminal, a line for each end.
 
     Args:
         configs: the runs.
-        console: where to draw, by default stderr.
+        console: console to draw on, by default stderr.
     """
 
     def __init__(self, configs: Sequence[RunConfig], console: Console | None = None) -> None:
@@ -58,7 +58,7 @@ class Watch:
         self._live.stop()
 
     def tell(self, outcome: RunOutcome | None) -> None:
-        """A run is over, or a second has passed."""
+        """Handle an outcome, or None after a second without one."""
         if outcome is not None:
             self._outcomes[outcome.folder] = outcome
             if outcome.problem or not self.console.is_terminal:
@@ -69,7 +69,7 @@ class Watch:
             self._live.update(self.drawn(), refresh=True)
 
     def drawn(self) -> RenderableType:
-        """The table as it stands."""
+        """The present table."""
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
         table.add_column("run", no_wrap=True)
         table.add_column("", width=20)

@@ -165,8 +165,10 @@ class RunConfig:
             if entry.name not in ("out", "seed_data", "calibrate", "within") and not _alike(given, usual):
                 raise ValueError(f"{entry.name}={given!r} has the wrong type: expected a value like {usual!r}.")
         for name, choices in [
-            *(("method", Method), ("constraint", ConstraintName)),
-            *(("quantifier", QuantifierName), ("stop", StopName)),
+            ("method", Method),
+            ("constraint", ConstraintName),
+            ("quantifier", QuantifierName),
+            ("stop", StopName),
         ]:
             given, own = getattr(self, name), name in ("method", "quantifier")
             if given not in get_args(choices) and not (own and is_own(given)):
