@@ -1,4 +1,4 @@
-"""The paper's errata that the core mends, one short test each; `tests/theory` shows the longer ones at length."""
+"""The paper's errata that the core corrects, one short test each; `tests/theory` shows the longer ones at length."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_erratum_2_a_discounted_budget_of_20_is_vacuous_after_160_unspent_steps(
     assert Budget(20).violated(NO_SIGNAL, costs(161))
 
 
-def test_erratum_6_the_papers_gp_width_fails_where_the_mended_one_holds() -> None:
+def test_erratum_6_the_papers_gp_width_fails_where_the_corrected_one_holds() -> None:
     results = runs("rbf", 0.01, count=10)
     assert all(run.broken_by(paper_factor("rbf", 0.01)) for run in results)
     assert not any(run.broken_by(run.factor) for run in results)

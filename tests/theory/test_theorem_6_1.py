@@ -1,4 +1,4 @@
-"""Theorem 6.1 as erratum 6 mends it: the GP's width holds everywhere and at all times with probability 1 − δ."""
+"""Theorem 6.1 as erratum 6 corrects it: the GP's width holds everywhere and at all times with probability 1 − δ."""
 
 from __future__ import annotations
 
