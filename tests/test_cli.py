@@ -225,7 +225,7 @@ def test_a_folder_that_is_no_run_is_named_and_the_rest_reported(
     assert path == f"report: {out}"
     assert out.exists()
     assert main(["report", str(good), "--out", str(tmp_path / "r.html"), "--reference", "cpo"]) == 2
-    assert "--reference cpo: no method here is called so; there are bare." in capsys.readouterr().err
+    assert "--reference cpo: there is no such method; expected one of bare." in capsys.readouterr().err
     assert not (tmp_path / "r.html").exists()
 
 

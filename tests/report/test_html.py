@@ -103,7 +103,7 @@ def test_tasks_are_apart(make_run: MakeRun) -> None:
 
 
 def test_a_reference_that_is_not_there_is_refused(make_run: MakeRun) -> None:
-    with pytest.raises(ValueError, match="--reference ppo: no method here is called so; there are mase"):
+    with pytest.raises(ValueError, match="--reference ppo: there is no such method; expected one of mase"):
         render([make_run("a")], reference="ppo")
 
 

@@ -89,7 +89,7 @@ def test_all_are_compared_with_one_method(make_run: MakeRun) -> None:
     assert reference_for(here, groups, "bare") is bare
     assert reference_for(bare, groups, "bare") is None
     assert reference_for(there, groups, "mase") is None
-    with pytest.raises(ValueError, match="--reference ppo: no method here is called so; there are mase, bare"):
+    with pytest.raises(ValueError, match="--reference ppo: there is no such method; expected one of mase, bare"):
         reference_name(groups, "ppo")
 
 
