@@ -140,7 +140,7 @@ class Calibrated(Quantifier):
             unseen = np.isin(stretches, held_out)
             found = stretch_maxima(transition_scores(model, rows_of(data, unseen)), stretches[unseen])
             scores = np.append(scores, found[np.argsort(np.argsort(held_out))])
-        self.scores = scores[-self.capacity :]
+        self.scores = scores[~np.isnan(scores)][-self.capacity :]
         self.quantifier.fit(data)
         self._rescale()
 
@@ -148,6 +148,7 @@ class Calibrated(Quantifier):
         self._check(data)
         if self.quantifier.knows:
             new = stretch_maxima(transition_scores(self.quantifier, data), stretches_of(data))
+            new = new[~np.isnan(new)]
             if math.isfinite(self.scale):
                 misses = int((new > self.scale).sum())
                 self.excess = max(self.excess + self.rate * (misses - self.delta * len(new)), 0.0)
@@ -235,10 +236,10 @@ def least_scale(scores: Array, delta: float, confidence: float) -> float:
 
 
 def stretch_maxima(scores: Array, stretches: NDArray[np.int64]) -> Array:
-    """The largest score of each stretch, in the order of the stretches."""
+    """The largest score of each stretch, in the order of the stretches; NaN where none of its steps has one."""
     numbers, index = np.unique(stretches, return_inverse=True)
-    largest = np.full(len(numbers), -np.inf)
-    np.maximum.at(largest, index, scores)
+    largest = np.full(len(numbers), np.nan)
+    np.fmax.at(largest, index, scores)
     return largest
 
 

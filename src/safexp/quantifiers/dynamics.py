@@ -20,6 +20,9 @@ ROWS_PER_FEATURE = 10
 LEAST_NOISE = 1e-6
 """The smallest one-step residual that is believed, as a share of the changes' size."""
 
+BEYOND = 1.0
+"""Standard deviations beyond the data at which inputs are held, so that a polynomial cannot run away."""
+
 SINGULAR = 1e-10
 """Below this share of the largest eigenvalue a combination of features did not vary but for rounding."""
 
@@ -63,7 +66,12 @@ class Dynamics:
                 "product": np.zeros((size, change.shape[1])),
                 "squares": np.zeros(change.shape[1]),
                 "count": np.zeros(1),
+                "extent": np.zeros((2, len(shift))),
             }
+        standard = (pairs - self._sums["shift"]) / self._sums["scale"]
+        reached = np.stack([standard.min(axis=0) - BEYOND, standard.max(axis=0) + BEYOND])
+        low, high = self._sums["extent"]
+        self._sums["extent"] = np.stack([np.minimum(low, reached[0]), np.maximum(high, reached[1])])
         features, sums = self._features(pairs), self._sums
         sums["gram"] = sums["gram"] + features.T @ features
         sums["product"] = sums["product"] + features.T @ change
@@ -103,7 +111,8 @@ class Dynamics:
 
     def _features(self, pairs: Array) -> Array:
         """Monomials (n, p) of the standardised inputs (n, d), the constant first."""
-        standard = (pairs - self._sums["shift"]) / self._sums["scale"]
+        limit = self._sums["extent"]
+        standard = np.minimum(np.maximum((pairs - self._sums["shift"]) / self._sums["scale"], limit[0]), limit[1])
         parts = [np.ones((len(pairs), 1)), standard]
         parts += [standard[:, powers].prod(axis=2) for powers in self._powers[1:]]
         return np.concatenate(parts, axis=1)

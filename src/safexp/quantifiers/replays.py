@@ -15,11 +15,15 @@ from safexp.quantifiers.dynamics import Dynamics
 MOST_WINDOWS = 4000
 """Windows of the data that are replayed to judge a model, evenly taken from all."""
 
+SAME_ACTION = 1e-4
+"""How far a logged action may be from the backup's and still count as its own."""
+
 
 class Course(NamedTuple):
-    """A backup as functions of encoded states (n, ds): its encoded actions (n, da) and the signals (n, S).
+    """A backup as functions: its encoded actions (n, da) in states (n, ds), and the signals of trajectories.
 
-    `horizon` is how many steps it drives; `low` and `high` (da,) bound the actions, None where they are discrete.
+    `signals` takes successive states (T, n, ds) and returns the signals (T, n, S) in them. `horizon` is how many steps
+    the backup drives; `low` and `high` (da,) bound the actions, None where they are discrete.
     """
 
     act: Callable[[Array], Array]
@@ -30,24 +34,21 @@ class Course(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """States (T, n, ds) before each of T steps, the actions (T, n, da), and the states (n, ds) after the last."""
+    """Successive states (T + 1, n, ds), and the actions (T, n, da) between them."""
 
     states: Array
     actions: Array
-    last: Array
 
 
 class Replay(NamedTuple):
     """Windows of the data as a model predicts them.
 
     Attributes:
-        starts: the transitions (w,) that they begin with.
         trajectory: what is predicted.
         signals: what was measured after each step, (T, w, S).
         within: which steps (T, w) belong to the stretch that a window began in.
     """
 
-    starts: NDArray[np.int64]
     trajectory: Trajectory
     signals: Array
     within: Flags
@@ -55,29 +56,26 @@ class Replay(NamedTuple):
 
 def drive(model: Dynamics, states: Array, act: Callable[[int, Array], Array], steps: int) -> Trajectory:
     """Predict from states (n, ds) on, with the actions that `act` chooses at each step."""
-    before, actions = np.empty((steps, *states.shape)), []
+    path, actions = np.empty((steps + 1, *states.shape)), []
+    path[0] = states
     with np.errstate(over="ignore", invalid="ignore"):
         for k in range(steps):
-            before[k] = states
-            actions.append(act(k, states))
-            states = model.step(states, actions[-1])
-    return Trajectory(before, np.stack(actions), states)
+            actions.append(act(k, path[k]))
+            path[k + 1] = model.step(path[k], actions[-1])
+    return Trajectory(path, np.stack(actions))
 
 
-def replay(model: Dynamics, course: Course, data: Transitions) -> Replay:
-    """Predict windows of the data with the backup in the loop.
+def replay(model: Dynamics, course: Course, data: Transitions, starts: NDArray[np.int64]) -> Replay:
+    """Predict the windows of the data that begin with these transitions (w,), with the backup in the loop.
 
     The model is driven by the backup's action in its own state plus what the logged action differed from the backup's
     in the true one, so that feedback corrects the prediction as it corrected the machine. A discrete action is the
     backup's where the logged one was, and else the logged one.
     """
-    following, numbers = next_states_of(data), stretches_of(data)
-    order = np.argsort(numbers, kind="stable")
-    count, steps = len(order), course.horizon + 1
-    places = np.arange(0, count, max(1, -(-count // MOST_WINDOWS)))
-    at = places + np.arange(steps)[:, None]  # (T, w)
-    rows = order[np.minimum(at, count - 1)]
-    within = (at < count) & (numbers[rows] == numbers[rows[:1]])
+    following, numbers, order = next_states_of(data), stretches_of(data), _in_order(data)
+    at = np.argsort(order)[starts] + np.arange(course.horizon + 1)[:, None]  # (T, w)
+    rows = order[np.minimum(at, len(order) - 1)]
+    within = (at < len(order)) & (numbers[rows] == numbers[starts])
     logged, of_backup = data.actions[rows], course.act(data.states)[rows]
 
     def act(k: int, states: Array) -> Array:
@@ -88,7 +86,28 @@ def replay(model: Dynamics, course: Course, data: Transitions) -> Replay:
             return np.where((logged[k] == of_backup[k]).all(axis=1, keepdims=True), own, logged[k])
         return np.clip(own + logged[k] - of_backup[k], course.low, course.high)
 
-    return Replay(rows[0], drive(model, data.states[rows[0]], act, steps), course.signals(following)[rows], within)
+    true = np.concatenate([data.states[rows[:1]], following[rows]])
+    return Replay(drive(model, true[0], act, len(rows)), course.signals(true)[1:], within)
+
+
+def drilled(course: Course, data: Transitions) -> NDArray[np.int64]:
+    """The transitions (w,) after which the backup drove for its horizon."""
+    order, numbers = _in_order(data), stretches_of(data)
+    own = (np.abs(data.actions - course.act(data.states)).max(axis=1) <= SAME_ACTION)[order]
+    breaks = ~own | np.append(True, numbers[order][1:] != numbers[order][:-1])  # here a run of the backup cannot go on
+    ends = np.append(np.flatnonzero(breaks), len(order))
+    after = ends[np.searchsorted(ends, np.arange(len(order)), side="right")]
+    return np.sort(order[after - np.arange(len(order)) > course.horizon])
+
+
+def evenly(data: Transitions) -> NDArray[np.int64]:
+    """As many transitions as are worth replaying, evenly taken from all."""
+    return _in_order(data)[:: max(1, -(-len(data.states) // MOST_WINDOWS))]
+
+
+def _in_order(data: Transitions) -> NDArray[np.int64]:
+    """The transitions stretch by stretch."""
+    return np.argsort(stretches_of(data), kind="stable")
 
 
 def next_states_of(data: Transitions) -> Array:

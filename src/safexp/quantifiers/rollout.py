@@ -13,12 +13,15 @@ from safexp.core.signals import Sides
 from safexp.quantifiers.base import Quantifier, Transitions, arguments_of, error_in_widths, rows_of, stretches_of
 from safexp.quantifiers.dynamics import Dynamics, degrees
 from safexp.quantifiers.regression import check_delta
-from safexp.quantifiers.replays import Course, Trajectory, drive, next_states_of, replay
+from safexp.quantifiers.replays import Course, Trajectory, drilled, drive, evenly, next_states_of, replay
 from safexp.quantifiers.support import REACH, Support
 from safexp.quantifiers.targets import normal_multiplier
 
 PER_DISTANCE = 0.01
 """Width for the way that a signal covers: no model is believed to be better than that."""
+
+ENOUGH_DRILLS = 59
+"""Stretches with a drill from which on drills alone judge a model: what `Calibrated` needs for δ = 5%."""
 
 HELD_OUT = 0.2
 """Share of the boldest stretches by which the degree of the model is chosen."""
@@ -43,9 +46,9 @@ class Rollout(Quantifier):
     (`Support`). The bound of a limit is the worst over the path. It asks for observations from which the next ones
     follow: positions with their speeds, and whatever else acts later.
 
-    `score`, for `Calibrated`, replays stretches of the data. The model is driven by the backup plus the difference
-    that the logged action made to it, so that feedback acts on the prediction as it did on the machine, and any log
-    can judge it.
+    `score`, for `Calibrated`, replays stretches of the data. Where the backup itself drove in enough of them (drills),
+    those alone count. Otherwise the model is driven by the backup plus the difference that the logged action made to
+    it, so that feedback acts on the prediction as it did on the machine, and any log can judge it.
 
     Args:
         degree: of the polynomials, 1 to 3; by default the one that predicts the boldest fifth of the stretches best.
@@ -81,6 +84,7 @@ class Rollout(Quantifier):
         self.num_costs = 1 if self.sides is None else len(self.sides.which)
         self._course: Course | None = None
         self._model: Dynamics | None = None
+        self._by_backup = False
         self._support = Support(reach)
         self._errors: Array = np.zeros((2, self.num_signals))  # sums of squares, and counts
 
@@ -130,28 +134,32 @@ class Rollout(Quantifier):
 
     def nearness(self, data: Transitions) -> Array:
         sides = self._sides()
-        signals = self._bound_course().signals(next_states_of(data))
+        signals = self._bound_course().signals(np.stack([data.states, next_states_of(data)]))[1]
         return np.asarray(sides.costs(signals[:, sides.which]).max(axis=1))
 
     def score(self, data: Transitions) -> Array:
-        """The largest error (n,) in widths of the replay that begins with each transition; 0 where none does."""
-        found = replay(self._known_model(), self._bound_course(), data)
-        path = self._path(found.trajectory)
-        errors = error_in_widths(np.abs(path.signals - found.signals), path.widths)
-        scores = np.zeros(len(data.states))
-        scores[found.starts] = np.where(found.within[..., None], errors, 0.0).max(axis=(0, 2))
+        """The largest error (n,) in widths of the replay that begins with each transition; NaN where none does."""
+        course, scores = self._bound_course(), np.full(len(data.states), np.nan)
+        starts = drilled(course, data) if self._by_backup else evenly(data)
+        if len(starts):
+            found = replay(self._known_model(), course, data, starts)
+            path = self._path(found.trajectory)
+            errors = error_in_widths(np.abs(path.signals - found.signals), path.widths)
+            scores[starts] = np.where(found.within[..., None], errors, 0.0).max(axis=(0, 2))
         return scores
 
     def update(self, data: Transitions) -> None:
         following, course = next_states_of(data), self._bound_course()
         if self._model is None:
+            self._by_backup = self._shows_backup(data)
             self._model = self._chosen_model(data)
             predicted = self._model.step(data.states, data.actions)
         else:
             predicted = self._model.step(data.states, data.actions)
             self._model.add(data.states, data.actions, following)
         self._support.add(self._inputs(data.states, data.actions))
-        error = course.signals(following) - course.signals(predicted)
+        true, guessed = (course.signals(np.stack([data.states, after]))[1] for after in (following, predicted))
+        error = true - guessed
         self._errors = self._errors + np.stack([(error**2).sum(axis=0), np.full(self.num_signals, float(len(error)))])
 
     def fit(self, data: Transitions) -> None:
@@ -170,13 +178,15 @@ class Rollout(Quantifier):
     def state(self) -> dict[str, NDArray[Any]]:
         if self._model is None:
             return {}
-        degree = np.array([self._model.degree])
-        return {**self._model.state(), **self._support.state(), "errors": self._errors.copy(), "degree": degree}
+        chosen = np.array([self._model.degree, self._by_backup])
+        return {**self._model.state(), **self._support.state(), "errors": self._errors.copy(), "chosen": chosen}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self._model = None
-        if "degree" in state:
-            self._model = Dynamics(int(state["degree"][0]), self.inputs)
+        if "chosen" in state:
+            degree, by_backup = state["chosen"].tolist()
+            self._by_backup = bool(by_backup)
+            self._model = Dynamics(int(degree), self.inputs)
             self._model.restore(state)
             self._errors = np.array(state["errors"])
         self._support.restore(state)
@@ -184,11 +194,11 @@ class Rollout(Quantifier):
     def _path(self, trajectory: Trajectory) -> Path:
         """Signals and widths along predicted states."""
         course, model = self._bound_course(), self._known_model()
-        states, actions, last = trajectory
-        steps, n, size = states.shape
-        flat, taken = states.reshape(-1, size), actions.reshape(-1, actions.shape[2])
+        states, actions = trajectory
+        steps, n, _ = actions.shape
+        flat, taken = states[:-1].reshape(steps * n, -1), actions.reshape(steps * n, -1)
         with np.errstate(over="ignore", invalid="ignore"):
-            all_signals = course.signals(np.concatenate([flat, last])).reshape(steps + 1, n, -1)
+            all_signals = course.signals(states)
             leverage = model.leverage(flat, taken).reshape(steps, n)
             inputs = self._inputs(flat, taken[:, :0])
             factor = self._support.factor(inputs, taken[:, None]).reshape(steps, n)
@@ -216,15 +226,20 @@ class Rollout(Quantifier):
         model.add(data.states, data.actions, following)
         return model
 
+    def _shows_backup(self, data: Transitions) -> bool:
+        """Whether the backup drove for its horizon in enough stretches to be judged by these alone."""
+        return len(np.unique(stretches_of(data)[drilled(self._bound_course(), data)])) >= ENOUGH_DRILLS
+
     def _loss(self, degree: int, learned: Transitions, held_out: Transitions) -> float:
         """How wrong replays of the held-out stretches are, in scales of the limits."""
         model, course, sides = Dynamics(degree, self.inputs), self._bound_course(), self._sides()
         model.add(learned.states, learned.actions, next_states_of(learned))
-        found = replay(model, course, held_out)
-        states, _, last = found.trajectory
-        afters = np.concatenate([states[1:], last[None]])
+        starts = drilled(course, held_out) if self._by_backup else evenly(held_out)
+        if not len(starts):
+            return 0.0
+        found = replay(model, course, held_out, starts)
         with np.errstate(over="ignore", invalid="ignore"):
-            predicted = course.signals(afters.reshape(-1, last.shape[1])).reshape(found.signals.shape)
+            predicted = course.signals(found.trajectory.states)[1:]
             errors = np.abs(predicted - found.signals)[..., sides.which] / sides.scale
         return float(np.nan_to_num(np.where(found.within[..., None], errors, 0.0), nan=np.inf).max(axis=(0, 2)).mean())
 
@@ -237,7 +252,7 @@ class Rollout(Quantifier):
         return np.concatenate([states if self.inputs is None else states[:, list(self.inputs)], actions], axis=1)
 
     def _now(self, states: Array) -> Array:
-        return self._bound_course().signals(states)[:, self._sides().which]
+        return self._bound_course().signals(states[None])[0][:, self._sides().which]
 
     def _sides(self) -> Sides:
         if self.sides is None:

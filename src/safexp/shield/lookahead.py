@@ -44,7 +44,8 @@ def course_of(
             action_space, np.asarray(backup.act(decode_observations(observation_space, states[:, :size])))
         )
 
-    def signals(states: Array) -> Array:
+    def signals(trajectory: Array) -> Array:
+        states = trajectory.reshape(-1, trajectory.shape[-1])
         observations: Observations = None
         columns = np.empty((len(states), len(constraint.sources)))
         for k, source in enumerate(constraint.sources):
@@ -56,7 +57,7 @@ def course_of(
                 if observations is None:
                     observations = decode_observations(observation_space, states[:, :size])
                 columns[:, k] = signal_in(source, observations)
-        return columns
+        return columns.reshape(*trajectory.shape[:2], -1)
 
     low = high = None
     if isinstance(action_space, spaces.Box):
