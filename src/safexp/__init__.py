@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from safexp.backups.backup import Backup
 from safexp.backups.penalty import Penalty
-from safexp.backups.stops import Fallback, Reset, Stop
+from safexp.backups.recovery import Fallback, Recovery, Reset
 from safexp.constraints import (
     AllOf,
     Budget,
@@ -124,6 +124,7 @@ __all__ = [
     "Quantifier",
     "Recorded",
     "Recording",
+    "Recovery",
     "Rehearsal",
     "Reset",
     "Rollout",
@@ -139,7 +140,6 @@ __all__ = [
     "SignalError",
     "SparseGP",
     "StateVisits",
-    "Stop",
     "TRPOLagrangian",
     "Transitions",
     "Unknown",

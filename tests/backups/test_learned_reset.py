@@ -8,7 +8,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import MASE, TRPO, AllOf, Budget, Instantaneous, Unknown
 from safexp.backups.learned_reset import LearnedReset, near_in_time
-from safexp.backups.stops import Driven, Reset
+from safexp.backups.recovery import Driven, Reset
 from safexp.core.costs import Step
 from safexp.core.files import CheckpointError
 from support.line import Line
@@ -96,20 +96,20 @@ def test_it_is_trained_alongside_and_saved_with_its_agent(tmp_path):
     options = {"n_steps": 128}
     stop = LearnedReset(gradient_steps=20, seed=1)
     agent = MASE(
-        DummyVecEnv([Narrow] * N), Budget(8.0), Unknown(), TRPO, learner_options=options, seed=0, stop=stop
+        DummyVecEnv([Narrow] * N), Budget(8.0), Unknown(), TRPO, learner_options=options, seed=0, backup=stop
     ).learn(2048)
     assert not any(episode.violated for episode in agent.episodes)
     assert stop.learner.replay_buffer.size() > 0
     agent.save(tmp_path / "agent.safexp")
     again = LearnedReset()
-    MASE.load(tmp_path / "agent.safexp", DummyVecEnv([Narrow]), stop=again)
+    MASE.load(tmp_path / "agent.safexp", DummyVecEnv([Narrow]), backup=again)
     places = np.linspace(-3, 5, 7)[:, None]
     np.testing.assert_array_equal(again.act(places), stop.act(places))
     assert again.offset == stop.offset
-    other = MASE(DummyVecEnv([Narrow]), Budget(8.0), Unknown(), TRPO, learner_options=options, seed=0, stop=Reset())
+    other = MASE(DummyVecEnv([Narrow]), Budget(8.0), Unknown(), TRPO, learner_options=options, seed=0, backup=Reset())
     other.save(tmp_path / "other.safexp")
     with pytest.raises(CheckpointError, match="holds no learned reset: it was saved with another stop"):
-        MASE.load(tmp_path / "other.safexp", DummyVecEnv([Narrow]), stop=LearnedReset())
+        MASE.load(tmp_path / "other.safexp", DummyVecEnv([Narrow]), backup=LearnedReset())
 
 
 def test_mistakes_are_named():

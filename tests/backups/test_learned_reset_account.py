@@ -9,7 +9,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import AllOf, Budget, Instantaneous
 from safexp.backups.learned_reset import NEARBY, NEGLIGIBLE, LearnedReset, near_in_time
-from safexp.backups.stops import Driven
+from safexp.backups.recovery import Driven
 from safexp.core.costs import Step
 from safexp.core.files import CheckpointError
 from support.pit import Narrow

@@ -9,7 +9,7 @@ import pytest
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import Budget, Instantaneous, Known, Penalty, Shield, StateVisits, Unknown
-from safexp.backups.stops import Reset
+from safexp.backups.recovery import Reset
 from safexp.envs.guard import MAX_STARTS, Guard, NothingSafeError
 from safexp.shield.decisions import Decisions
 from support.line import Line, line_cost
@@ -222,7 +222,7 @@ def test_a_stop_is_told_of_episodes_that_end_between_two_steps():
             self.ends.append((rows.tolist(), stopped))
 
     stop = Told()
-    guard = guard_of([Line, Line], stop=stop)
+    guard = guard_of([Line, Line], backup=stop)
     guard.reset()
     guard.step(np.array([[0.5], [0.0]], dtype=np.float32))
     assert stop.ends == [([True, True], False)]
@@ -241,7 +241,7 @@ def test_a_stop_that_never_drives_is_told_that_it_does_not():
             self.steps.append(step)
 
     stop = Told()
-    guard = guard_of([lambda: Line(horizon=2), lambda: Line(horizon=3)], stop=stop)
+    guard = guard_of([lambda: Line(horizon=2), lambda: Line(horizon=3)], backup=stop)
     guard.reset()
     for _ in range(3):
         guard.step(np.zeros((2, 1), dtype=np.float32))

@@ -70,10 +70,10 @@ def test_metrics_are_those_of_the_last_epoch():
 
 
 def test_without_its_shield_every_proposal_is_executed_and_nothing_is_stopped():
-    agent = mase(stop=safexp.Reset())
+    agent = mase(backup=safexp.Reset())
     assert agent.shielded
     agent.evaluate(shielded=False)
-    assert not agent.shielded and not agent.guard.stop.learning
+    assert not agent.shielded and not agent.guard.backup.learning
     agent.envs.seed(0)
     agent.envs.reset()
     rng = np.random.default_rng(0)

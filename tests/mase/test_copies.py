@@ -41,7 +41,13 @@ def goal():
     quantifier = safexp.SparseGP(num_inducing=8, first_steps=2)
     stop = safexp.LearnedReset()
     return safexp.MASE(
-        env, safexp.Budget(20.0), quantifier, safexp.TRPO, learner_options={"n_steps": 32, **SMALL}, seed=0, stop=stop
+        env,
+        safexp.Budget(20.0),
+        quantifier,
+        safexp.TRPO,
+        learner_options={"n_steps": 32, **SMALL},
+        seed=0,
+        backup=stop,
     )
 
 

@@ -16,7 +16,7 @@ from support.line import Line
     [
         ({"penalty": 0}, TypeError, r"penalty=0 is not a safexp.Penalty"),
         ({"penalty": 0.3}, TypeError, r"penalty=0.3 is not a safexp.Penalty"),
-        ({"stop": "fallback"}, TypeError, r"stop='fallback' is not a safexp.Stop"),
+        ({"backup": "fallback"}, TypeError, r"backup='fallback' is not a safexp.Recovery"),
         ({"epoch_steps": 0}, ValueError, "epoch_steps=0 must be at least 1"),
         ({"seed_data": "nowhere.csv"}, ValueError, r"nowhere\.csv is not a file"),
     ],
@@ -26,7 +26,7 @@ def test_arguments_of_the_wrong_kind_are_named(options, error, message):
         MASE(Line(), Budget(3.0), Unknown(), PPO, **options)
 
 
-@pytest.mark.parametrize("name", ["constraint", "quantifier", "penalty", "stop"])
+@pytest.mark.parametrize("name", ["constraint", "quantifier", "penalty", "backup"])
 def test_what_an_argument_should_be_can_be_imported_by_the_name_in_the_message(name):
     arguments = {"constraint": Budget(3.0), "quantifier": Unknown(), "learner": PPO, name: 0}
     with pytest.raises(TypeError, match="is not a safexp") as raised:

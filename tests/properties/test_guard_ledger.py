@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import Budget, Instantaneous, Known, Penalty, Schedule, Shield, Unknown
-from safexp.backups.stops import Fallback, Reset
+from safexp.backups.recovery import Fallback, Reset
 from safexp.envs.guard import Guard
 from safexp.envs.vector import as_vec_env
 from support.line import Line, line_cost
@@ -81,7 +81,7 @@ def test_the_guard_does_what_the_ledger_says(constraint, knows, vector, braking,
     elif constraint.limit < 1 + braking:
         braking = 0.0
     quantifier = Known(line_cost) if knows else Unknown()
-    guard, envs = guarded(constraint, quantifier, vector, stop=Reset(braking=braking))
+    guard, envs = guarded(constraint, quantifier, vector, backup=Reset(braking=braking))
     largest = constraint.largest_threshold
     shown = constraint.in_observation
     observations = guard.reset()
@@ -145,7 +145,7 @@ def recorded_as_written(guard, envs):
 
 def harvested_as_told(guard, told):
     """What the quantifier gets are the transitions as they were, and no two episodes share a number."""
-    (states, actions, costs, margins, episodes, _), thresholds = guard.harvest()
+    (states, actions, costs, margins, episodes, *_), thresholds = guard.harvest()
     columns = np.array([row[2:] for row in told])
     found = np.stack([states[:, 0], actions[:, 0], costs, thresholds, margins], axis=1)
     np.testing.assert_allclose(found, columns, atol=1e-6)
@@ -162,7 +162,7 @@ def climb(observations):
 def test_a_takeover_is_told_paid_for_once_and_handed_back(spare):
     """From a place above 0 the way out costs as many units as the place is high."""
     stop = Fallback(climb, lambda seen: np.maximum(seen[:, 0], 0.0), reserve=1.0, spare=spare, penalty=0.25)
-    guard, envs = guarded(Budget(5.0), Unknown(), stop=stop)
+    guard, envs = guarded(Budget(5.0), Unknown(), backup=stop)
     guard.reset()
     remaining, driving = np.full(N, 5.0), np.zeros(N, dtype=bool)
     moved = False
@@ -194,7 +194,7 @@ def test_a_takeover_is_told_paid_for_once_and_handed_back(spare):
 def test_the_first_states_are_the_learners(shielding):
     """What the stop would only hold on to, it does not take at an episode's start."""
     stop = Fallback(climb, lambda seen: np.ones(len(seen)), reserve=1.0, spare=10.0)
-    guard, _ = guarded(Budget(4.0), Unknown(), stop=stop, shielding=shielding)
+    guard, _ = guarded(Budget(4.0), Unknown(), backup=stop, shielding=shielding)
     guard.reset()
     _, _, _, infos = guard.step(np.zeros((N, 1), dtype=np.float32))
     assert not any(info["shield"]["takeover"] for info in infos)

@@ -166,10 +166,10 @@ def test_layers_are_named_in_json() -> None:
             {"task": "Learned-v0", "quantifier": "exact-gp", "constraint": "margin"},
             "'Learned-v0' logs no margins: use --constraint budget",
         ),
-        ({"stop": "fallback"}, "'safexp/PlanarRobot-v0' provides no controller that drives to safety"),
-        ({"stop_options": {"reserve": 1}}, "Reset has no option 'reserve': it takes braking, penalty"),
-        ({"stop": "learned-reset", "stop_options": {"colour": 1}}, "LearnedReset has no option 'colour': it takes"),
-        ({"stop_options": {"braking": 9}}, "braking=9 leaves nothing of Budget"),
+        ({"backup": "fallback"}, "'safexp/PlanarRobot-v0' provides no controller that drives to safety"),
+        ({"backup_options": {"reserve": 1}}, "Reset has no option 'reserve': it takes braking, penalty"),
+        ({"backup": "learned-reset", "backup_options": {"colour": 1}}, "LearnedReset has no option 'colour': it takes"),
+        ({"backup_options": {"braking": 9}}, "braking=9 leaves nothing of Budget"),
     ],
 )
 def test_a_description_that_cannot_be_built_says_why(settings: dict[str, Any], message: str) -> None:
@@ -179,10 +179,10 @@ def test_a_description_that_cannot_be_built_says_why(settings: dict[str, Any], m
 
 def test_a_stop_is_built_with_the_tasks_controller_or_the_runs_seed() -> None:
     task = {"task": "safexp/PointGoalStatic-v0", "limit": 20.0}
-    fallback = build(settled(**task, stop="fallback", stop_options={"braking": 2})).guard.stop
+    fallback = build(settled(**task, backup="fallback", backup_options={"braking": 2})).guard.backup
     assert isinstance(fallback, Fallback)
     assert fallback.braking == 2
-    learned = build(settled(**task, stop="learned-reset", seed=7, stop_options={"delta": 0.1})).guard.stop
+    learned = build(settled(**task, backup="learned-reset", seed=7, backup_options={"delta": 0.1})).guard.backup
     assert isinstance(learned, LearnedReset)
     assert (learned.seed, learned.delta) == (7, 0.1)
 

@@ -36,8 +36,8 @@ from safexp.runs.config import RunConfig
         ),
         ({"method": "trpo", "method_options": {"levels": [0, 1]}}, "method 'trpo' does not take: it takes none"),
         ({"method": "saute", "limit": 0.0}, "method='saute' divides by its budget, which must be above 0"),
-        ({"stop": "parachute"}, "stop='parachute' is not one of reset, fallback, learned-reset"),
-        ({"method": "trpo", "stop": "fallback"}, "stop='fallback' is an option of method 'mase', not of 'trpo'"),
+        ({"backup": "parachute"}, "backup='parachute' is not one of reset, fallback, learned-reset"),
+        ({"method": "trpo", "backup": "fallback"}, "backup='fallback' is an option of method 'mase', not of 'trpo'"),
         ({"penalty": -1.0}, r"c=-1\.0.*penalties are given as positive numbers"),
     ],
 )

@@ -89,7 +89,7 @@ def test_the_shown_set_is_the_safe_set(known: Path) -> None:
 
 
 def test_the_shown_set_leaves_out_what_is_kept_for_braking(tmp_path: Path) -> None:
-    run_folder = trained(tmp_path / "braking", limit=3.0, stop_options={"braking": 1.5})
+    run_folder = trained(tmp_path / "braking", limit=3.0, backup_options={"braking": 1.5})
     player = Player.load(run_folder, filmed=True)
     moments = list(player.play(3, deterministic=False))
     refused = [moment for moment in moments if moment.choices is not None and moment.threshold < 2.5]

@@ -15,7 +15,7 @@ from stable_baselines3 import PPO
 
 import safexp
 from safexp import MASE, Budget, ExactGP, FeatureRegression, Log, Shield, ShieldedPolicy, SparseGP, Unknown
-from safexp.backups.stops import Reset
+from safexp.backups.recovery import Reset
 from safexp.core import files
 from support.line import Line
 from support.square import BRAKE, HERE, SQUARE, STATES, WILD, Raising
@@ -175,13 +175,13 @@ shield.save({str(tmp_path / "shield.safexp")!r})
 
 
 def test_an_agent_keeps_its_braking_in_its_file(tmp_path):
-    agent = MASE(Line(), Budget(5.0), Unknown(), PPO, stop=Reset(braking=3.0))
+    agent = MASE(Line(), Budget(5.0), Unknown(), PPO, backup=Reset(braking=3.0))
     agent.save(tmp_path / "a.safexp")
     here, limit = np.zeros(1), 2.5
     assert agent.predict(here, limit).stopped
     assert MASE.load(tmp_path / "a.safexp").predict(here, limit).stopped
-    with pytest.raises(files.CheckpointError, match=r"was trained with braking=3, and stop=.* has 1: give it as"):
-        MASE.load(tmp_path / "a.safexp", stop=Reset(braking=1.0))
+    with pytest.raises(files.CheckpointError, match=r"was trained with braking=3, and backup=.* has 1: give it as"):
+        MASE.load(tmp_path / "a.safexp", backup=Reset(braking=1.0))
     policy = ShieldedPolicy.load(tmp_path / "a.safexp", agent.propose, np.zeros(1))
     assert policy.braking == 3.0
     plain = ShieldedPolicy.load(tmp_path / "a.safexp", lambda observation: np.zeros(1), [0.0], show_threshold=False)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.backups.stops import Controller, Stop
+from safexp.backups.recovery import Controller, Recovery
 from safexp.core.arrays import Array, Flags, Observations
 
 
-class Backup(Stop):
+class Backup(Recovery):
     """Drives from a state in which nothing is certified until a proposal is certified again; nobody stops the episode.
 
     A certificate that looks ahead (`Rollout`) answers for an action *and then this controller*. So whoever runs

@@ -15,7 +15,7 @@ from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
-from safexp.backups.stops import Driven, Stop, short_of
+from safexp.backups.recovery import Driven, Recovery, short_of
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Flags, Observations, as_batch
 from safexp.core.encoding import encode_observations
@@ -30,7 +30,7 @@ NEARBY = 25
 """How many steps from a cost are near it."""
 
 
-class LearnedReset(Stop):
+class LearnedReset(Recovery):
     """Takes over where the calibrated bound of its own way out reaches what remains, and drives out.
 
     Policy and critics are TD3's with the reward −cost, off-policy, from all that is executed, whoever drove: their
@@ -49,8 +49,8 @@ class LearnedReset(Stop):
         learner_options: of TD3, over ours.
         seed: of TD3.
         spare: how much more must remain before it hands back on the way.
-        braking: see `Stop`.
-        penalty: see `Stop`.
+        braking: see `Recovery`.
+        penalty: see `Recovery`.
     """
 
     def __init__(

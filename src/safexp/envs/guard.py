@@ -16,7 +16,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from safexp.backups.drills import Drills
 from safexp.backups.penalty import Penalty
-from safexp.backups.stops import Driven, Reset, Stop
+from safexp.backups.recovery import Driven, Recovery, Reset
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Flags, Observations, take
 from safexp.core.costs import refuse
@@ -73,7 +73,7 @@ class Guard(Recording):
     penalty. Its observation gets the threshold b_h, scaled to at most 1, where the constraint remembers the past; the
     shield and the quantifier always see the raw observation. `info["shield"]` tells what was done at a step: the
     executed `action`, the `threshold` it was certified under, whether the shield `intervened` or `stopped`, whether the
-    action ran on the user's word (`vouched`), and whether the stop drove (`takeover`) instead of the learner, to whom
+    action ran on the user's word (`vouched`), and whether the backup drove (`takeover`) instead of the learner, to whom
     that is a part of the environment, or held a `drill`.
 
     In a vector step the quantifier is asked about the proposals and about an action or two of each next state. All
@@ -88,7 +88,7 @@ class Guard(Recording):
         penalty: the reward of a transition that leads to a stop, or None to leave it as it was.
         shielding: False runs every proposal and never stops: the bare learner, with the same records.
         show_threshold: append the threshold to the observation; by default where the constraint says so.
-        stop: what is done before an episode has to be stopped.
+        backup: what drives, or ends the episode, where nothing is certified; `Reset` by default.
     """
 
     def __init__(
@@ -100,15 +100,15 @@ class Guard(Recording):
         *,
         shielding: bool = True,
         show_threshold: bool | None = None,
-        stop: Stop | None = None,
+        backup: Recovery | None = None,
     ) -> None:
         check_spaces(venv)
-        self.stop = stop or Reset()
-        self.stop.check(constraint, venv)
+        self.backup = backup or Reset()
+        self.backup.check(constraint, venv)
         self.show_threshold = constraint.in_observation if show_threshold is None else show_threshold
         raw = venv.observation_space
         seen = threshold_space(constraint, raw) if self.show_threshold else raw
-        super().__init__(venv, constraint, seen, self.stop.braking)
+        super().__init__(venv, constraint, seen, self.backup.braking)
         self.shield = shield
         self.penalty = penalty
         self.shielding = shielding
@@ -119,7 +119,7 @@ class Guard(Recording):
         self._question: Question | None = None
         self._glance: Glance | None = None
         self._decisions: Decisions
-        self.drills = Drills(n, self.stop.horizon, self.stop.drills)
+        self.drills = Drills(n, self.backup.horizon, self.backup.drills)
         self._states: Array = np.empty((n, 0))
         self._viable = self._everywhere
         self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)
@@ -134,7 +134,7 @@ class Guard(Recording):
     # The environments, as the learner sees them
 
     def reset(self) -> Observations:
-        self.stop.end(self._everywhere, stopped=False)
+        self.backup.end(self._everywhere, stopped=False)
         self.drills.end(self._everywhere)
         self.recorder.end(self.recorder.running, self._nowhere)
         self._arrive(owned(self.venv, self.venv.reset()), self._everywhere, self._everywhere)
@@ -155,21 +155,21 @@ class Guard(Recording):
         if self._question is None:
             self._decisions = Decisions(actions, nowhere, nowhere, nowhere, np.ones_like(thresholds))
         else:
-            if self._driving.any() and not self.stop.horizon:
+            if self._driving.any() and not self.backup.horizon:
                 actions = actions.copy()
-                actions[self._driving] = self.stop.act(take(self._raw, self._driving))
+                actions[self._driving] = self.backup.act(take(self._raw, self._driving))
             with self.span("shield"):
-                last = self._last_safe if self.stop.horizon and self._glance is None else None
+                last = self._last_safe if self.backup.horizon and self._glance is None else None
                 self._decisions = self.shield.decide(
                     self._question, actions, self._glance, self._preferences_here(), last_safe=last
                 )
-            if self.stop.horizon:
+            if self.backup.horizon:
                 self._hand_over()
             elif self._decisions.stopped.any():
                 raise NothingSafeError("the shield lost its certificate between two steps; nothing was executed.")
         executed, intervened, _, vouched, bounds = self._decisions
         if self._question is not None:
-            asked = self._drilling if self.stop.horizon else self._driving
+            asked = self._drilling if self.backup.horizon else self._driving
             self.frontier.propose(~asked, ~(intervened | vouched | self._driving))
         takeovers = self._driving & ~self._drilling
         return Chosen(executed, intervened, takeovers, bounds.reshape(thresholds.shape), self._drilling)
@@ -181,7 +181,7 @@ class Guard(Recording):
         self._driving = drilling | ~certified
         if self._driving.any():
             actions, bounds = decided.actions.copy(), decided.upper_bounds.copy()
-            actions[self._driving] = self.stop.act(take(self._raw, self._driving))
+            actions[self._driving] = self.backup.act(take(self._raw, self._driving))
             bounds[self._driving] = 1.0
             kept = ~self._driving
             self._decisions = Decisions(
@@ -227,14 +227,14 @@ class Guard(Recording):
         penalised = rewards.copy()
         if self.penalty is not None and self._glance is not None and stopped.any():
             penalised[stopped] = self.penalty(self._glance.least_width(stopped))
-        if self.stop.horizon:
-            penalised[driving] -= self.stop.penalty
+        if self.backup.horizon:
+            penalised[driving] -= self.backup.penalty
             self.drills.note(taken.costs, ended)
         else:
-            penalised[self._driving & ~driving & ~ended] -= self.stop.penalty
+            penalised[self._driving & ~driving & ~ended] -= self.backup.penalty
         self.last = StepRecord(self._chosen.actions, rewards, self.remaining, stopped, self.measured)
         driven = Driven(taken.received.step, taken.costs, driving, self._driving & ~ended, ended, stopped)
-        self.stop.note(driven)
+        self.backup.note(driven)
         return Outcome(penalised, stopped)
 
     def describe(self, infos: Infos, taken: Taken, stopped: Flags) -> None:
@@ -282,9 +282,9 @@ class Guard(Recording):
         return without(self.venv.observation_space, observations, THRESHOLD) if self.show_threshold else observations
 
     def evaluate(self, shielded: bool = True) -> None:
-        """Put the environments to use: the stop learns no more, and without `shielded` every proposal is executed."""
+        """Put the environments to use: the backup learns no more, and without `shielded` every proposal is executed."""
         self.shielding = shielded
-        self.stop.freeze()
+        self.backup.freeze()
         if self._raw is not None:
             self._arrive(self._raw, self._everywhere, self._nowhere)
 
@@ -316,7 +316,7 @@ class Guard(Recording):
             self._look(self._everywhere)
         stopped = ~self._viable
         self.recorder.end(stopped, stopped)
-        self.stop.end(stopped, stopped=True)
+        self.backup.end(stopped, stopped=True)
         self.drills.end(stopped)
         self.restart(stopped)
         return stopped
@@ -372,17 +372,17 @@ class Guard(Recording):
             question, certifiable = question.rows(rows), certifiable[rows]
             last_safe, driving = last_safe[rows], driving[rows]
         discrete = isinstance(self.action_space, spaces.Discrete)
-        if self.stop.horizon and not discrete:  # whoever cannot go on hands over: there is nothing to foresee
+        if self.backup.horizon and not discrete:  # whoever cannot go on hands over: there is nothing to foresee
             self._viable = self._everywhere
             return
         with self.span("shield"):
             glance = self.shield.glance(question, None if discrete else last_safe)
-        self._driving[rows] = self.stop.takes_over(question.observations, certifiable, driving)
+        self._driving[rows] = self.backup.takes_over(question.observations, certifiable, driving)
         if self._glance is None or len(question.states) == self.num_envs:
             self._glance = glance
         else:
             self._glance.replace(rows, glance)
-        self._viable = self._everywhere if self.stop.horizon else self._glance.viable
+        self._viable = self._everywhere if self.backup.horizon else self._glance.viable
 
     def _advice(self) -> str:
         """What may be wrong where no first state offers a safe action."""

@@ -10,7 +10,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
 
 from safexp.backups.penalty import Penalty
-from safexp.backups.stops import Reset, Stop
+from safexp.backups.recovery import Recovery, Reset
 from safexp.constraints import Constraint
 from safexp.constraints.files import build_constraint, describe_constraint
 from safexp.core import files
@@ -28,8 +28,8 @@ Kind = TypeVar("Kind", bound="MASE")
 
 WEIGHTS = "policy."
 """What the names of the policy's arrays begin with in a file."""
-STOP = "stop."
-"""What the names of a stop's arrays begin with in a file."""
+BACKUP = "backup."
+"""What the names of a backup's arrays begin with in a file."""
 
 
 def save_agent(agent: MASE, path: Path) -> None:
@@ -42,12 +42,13 @@ def save_agent(agent: MASE, path: Path) -> None:
         "constraint": describe_constraint(agent.constraint),
         "penalty": agent.guard.penalty and asdict(agent.guard.penalty),
         "show_threshold": agent.guard.show_threshold,
-        "braking": agent.guard.stop.braking,
+        "braking": agent.guard.backup.braking,
         "learner": name_of(type(agent.learner)),
         "policy": describe_policy(agent.learner_options),
     }
-    stop = {f"{STOP}{name}": part for name, part in agent.guard.stop.state().items()}
-    files.write(path, document, {**learned, **weights, **stop, **agent.inputs.state()})
+    learned_backup = agent.guard.backup.state() | agent.guard.drills.state()
+    backup = {f"{BACKUP}{name}": part for name, part in learned_backup.items()}
+    files.write(path, document, {**learned, **weights, **backup, **agent.inputs.state()})
 
 
 def load_agent(
@@ -61,14 +62,14 @@ def load_agent(
     learner_options: dict[str, Any] | None,
     safe_action: SafeAction | None,
     seed: int | None,
-    stop: Stop | None,
+    backup: Recovery | None,
 ) -> Kind:
     """The agent of a file, on these environments or on none."""
     document, arrays = files.read(path)
     files.expect(document, "shield", path)
     files.expect(document, "policy", path)
     with files.understood(path):
-        shield = build_shield(Shield, document["shield"], arrays, constraint, quantifier, safe_action)
+        shield = build_shield(Shield, document["shield"], arrays, constraint, quantifier, safe_action, backup)
         braking = float(document.get("braking", 0.0))
         agent = kind(
             venv or NoEnvironments(shield.observation_space, shield.action_space),
@@ -79,16 +80,16 @@ def load_agent(
             penalty=document["penalty"] and Penalty(**document["penalty"]),
             safe_action=None if shield.vouched is None else shield.vouched.action,
             seed=seed,
-            stop=stop or Reset(braking),
+            backup=backup or Reset(braking),
             levels=document["shield"]["levels"],
             show_threshold=document["show_threshold"],
             trust="uncalibrated",  # asked for when it was trained
         )
         agent.shield.vouched = shield.vouched  # with its outcomes
-    if agent.guard.stop.braking < braking:
+    if agent.guard.backup.braking < braking:
         raise files.CheckpointError(
-            f"{path} was trained with braking={braking:g}, and stop={stop!r} has "
-            f"{agent.guard.stop.braking:g}: give it as much."
+            f"{path} was trained with braking={braking:g}, and backup={backup!r} has "
+            f"{agent.guard.backup.braking:g}: give it as much."
         )
     for name in ("observation_space", "action_space"):
         saved, given = getattr(shield, name), getattr(agent.shield, name)
@@ -114,4 +115,6 @@ def _take_learned(agent: MASE, arrays: files.Arrays) -> None:
     weights = {name[len(WEIGHTS) :]: part for name, part in arrays.items() if name.startswith(WEIGHTS)}
     load_weights(agent.learner, weights)
     agent.inputs.restore(arrays)
-    agent.guard.stop.restore({name[len(STOP) :]: part for name, part in arrays.items() if name.startswith(STOP)})
+    backup = {name[len(BACKUP) :]: part for name, part in arrays.items() if name.startswith(BACKUP)}
+    agent.guard.backup.restore(backup)
+    agent.guard.drills.restore(backup)

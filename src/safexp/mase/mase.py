@@ -33,7 +33,7 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from safexp.backups.penalty import Penalty
-from safexp.backups.stops import Stop
+from safexp.backups.recovery import Recovery
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Observations, as_batch
 from safexp.core.encoding import encode_observations
@@ -83,7 +83,7 @@ class MASE(Agent):
         seed_controller: a controller that is safe from first states on as long as it drives, such as the one whose log
             is the seed data: it drives there where nothing is certified yet, and the run goes on, learning.
         seed: of the learner and the environments.
-        stop: what is done before an episode has to be stopped (`safexp.Stop`); `Reset` by default.
+        backup: what drives, or ends the episode, where nothing is certified (`safexp.Recovery`); `Reset` by default.
         levels: the only values that a cost can take, such as (0, 1), of several costs a list for each; see `Shield`.
         verify_safe_action: stop believing in the safe action where it broke its promise.
         show_threshold: append the threshold to the learner's observation; by default where the constraint says so.
@@ -107,7 +107,7 @@ class MASE(Agent):
         safe_action: SafeAction | None = None,
         seed_controller: Controller | None = None,
         seed: int | None = None,
-        stop: Stop | None = None,
+        backup: Recovery | None = None,
         levels: Sequence[Any] | None = None,
         verify_safe_action: bool = True,
         show_threshold: bool | None = None,
@@ -118,9 +118,9 @@ class MASE(Agent):
     ) -> None:
         for name, given, kind in [
             *(("constraint", constraint, Constraint), ("quantifier", quantifier, Quantifier)),
-            *(("penalty", penalty, Penalty), ("stop", stop, Stop)),
+            *(("penalty", penalty, Penalty), ("backup", backup, Recovery)),
         ]:
-            if not isinstance(given, kind) and not (given is None and name in ("penalty", "stop")):
+            if not isinstance(given, kind) and not (given is None and name in ("penalty", "backup")):
                 raise TypeError(f"{name}={given!r} is not a safexp.{kind.__name__}.")
         venv = as_vec_env(env)
         shield = Shield(
@@ -132,7 +132,7 @@ class MASE(Agent):
             safe_action=safe_action,
             verify_safe_action=verify_safe_action,
             seed_controller=seed_controller,
-            backup=stop if stop is not None and stop.horizon else None,
+            backup=backup if backup is not None and backup.horizon else None,
         )
         quantifier = shield.quantifier
         for limit, own in zip(parts_of(constraint), shield.levels or (), strict=False):
@@ -160,7 +160,7 @@ class MASE(Agent):
             shield.fit(seed_data)
         check_round_trip(quantifier)
         self.guard = Guard(
-            venv, constraint, shield, penalty, shielding=shielding, show_threshold=show_threshold, stop=stop
+            venv, constraint, shield, penalty, shielding=shielding, show_threshold=show_threshold, backup=backup
         )
         super().__init__(self.guard, epoch_steps)
         self.shield: Shield = shield
@@ -216,15 +216,15 @@ class MASE(Agent):
         if self._untested:
             self._untested = False
             _tell_misses(self._covered[0])
-        self.guard.stop.learn()
+        self.guard.backup.learn()
         self._recheck()
 
     def metrics(self) -> dict[str, Any]:
-        """How often the quantifier was right before it learned, how far exploration got, and what the stop tells."""
+        """How often the quantifier was right before it learned, how far exploration got, and what the backup tells."""
         counts = {f"coverage_{name}": count for name, count in total(self._covered)._asdict().items()}
         promises = {} if self.shield.vouched is None else self.shield.vouched.metrics()
-        drills = self.guard.drills.metrics() if self.guard.stop.horizon else {}
-        told = {**self._reached, **self.guard.stop.metrics(), **drills, **promises}
+        drills = self.guard.drills.metrics() if self.guard.backup.horizon else {}
+        told = {**self._reached, **self.guard.backup.metrics(), **drills, **promises}
         return {**counts, "delta": self.quantifier.delta, **told}
 
     def _recheck(self) -> None:
@@ -330,7 +330,7 @@ class MASE(Agent):
         learner_options: dict[str, Any] | None = None,
         safe_action: SafeAction | None = None,
         seed: int | None = None,
-        stop: Stop | None = None,
+        backup: Recovery | None = None,
     ) -> Self:
         """The agent that `save` wrote; give an `env` to go on learning, and again whatever held a function."""
         return load_agent(
@@ -343,7 +343,7 @@ class MASE(Agent):
             learner_options=learner_options,
             safe_action=safe_action,
             seed=seed,
-            stop=stop,
+            backup=backup,
         )
 
     def restore(self, path: str | Path) -> None:

@@ -38,13 +38,15 @@ class Rollout(Quantifier):
     """Bounds the extremes of signals while an action is run and then the backup drives for its horizon.
 
     A polynomial model of one step (`Dynamics`) is learned from all transitions, whoever drove, and rolled out through
-    the backup. After k steps the width of a signal is
+    the backup. After k steps, in which a signal has covered the way w, its width is
 
-        z · σ · √(Σ_j (1 + leverage_j²)) + 1% of the way that it has covered,
+        z · √(α_k + β_k · w²) · √(1 + mean squared leverage) + 1% of w.
 
-    with σ the root mean square error of one step, and is infinite once the path has left what the data supports
-    (`Support`). The bound of a limit is the worst over the path. It asks for observations from which the next ones
-    follow: positions with their speeds, and whatever else acts later.
+    Here α_k is the mean squared error after k steps of those replays (below) that covered less than the middle way, and
+    β_k · w² what the others have more. So errors that grow with time and with speed have widths that do, and a machine
+    at rest has a small one. The width is infinite once the path has left what the data supports (`Support`). The bound
+    of a limit is the worst over the path. All this asks for observations from which the next ones follow: positions
+    with their speeds, and whatever else acts later.
 
     `score`, for `Calibrated`, replays stretches of the data. Where the backup itself drove in enough of them (drills),
     those alone count. Otherwise the model is driven by the backup plus the difference that the logged action made to
@@ -86,13 +88,19 @@ class Rollout(Quantifier):
         self._model: Dynamics | None = None
         self._by_backup = False
         self._support = Support(reach)
-        self._errors: Array = np.zeros((2, self.num_signals))  # sums of squares, and counts
+        self._middle: Array = np.zeros((0, 0))  # the middle way (T, S) of replays
+        self._moments: Array = np.zeros((2, 3, 0, 0))  # below and above it: counts, squared errors and ways, (T, S)
 
     def bound_to(self, sides: Sides, course: Course) -> Rollout:
         """The same for these limits and this backup; it has learned nothing."""
         bound = Rollout(**(arguments_of(self) | {"sides": sides}))
         bound._course = course
         return bound
+
+    @property
+    def bound(self) -> bool:
+        """Whether it has its limits and its backup."""
+        return self._course is not None
 
     @property
     def knows(self) -> bool:
@@ -149,22 +157,21 @@ class Rollout(Quantifier):
         return scores
 
     def update(self, data: Transitions) -> None:
-        following, course = next_states_of(data), self._bound_course()
+        following = next_states_of(data)
         if self._model is None:
             self._by_backup = self._shows_backup(data)
             self._model = self._chosen_model(data)
-            predicted = self._model.step(data.states, data.actions)
+            self._moments = np.zeros((2, 3, self._bound_course().horizon + 1, self.num_signals))
+            self._middle = np.zeros(self._moments.shape[2:])
+            self._note_errors(data)
         else:
-            predicted = self._model.step(data.states, data.actions)
+            self._note_errors(data)
             self._model.add(data.states, data.actions, following)
         self._support.add(self._inputs(data.states, data.actions))
-        true, guessed = (course.signals(np.stack([data.states, after]))[1] for after in (following, predicted))
-        error = true - guessed
-        self._errors = self._errors + np.stack([(error**2).sum(axis=0), np.full(self.num_signals, float(len(error)))])
 
     def fit(self, data: Transitions) -> None:
         before = vars(self).copy()
-        self._model, self._support, self._errors = None, Support(self.reach), np.zeros((2, self.num_signals))
+        self._model, self._support = None, Support(self.reach)
         try:
             self.update(data)
         except Exception:
@@ -179,7 +186,13 @@ class Rollout(Quantifier):
         if self._model is None:
             return {}
         chosen = np.array([self._model.degree, self._by_backup])
-        return {**self._model.state(), **self._support.state(), "errors": self._errors.copy(), "chosen": chosen}
+        return {
+            **self._model.state(),
+            **self._support.state(),
+            "moments": self._moments.copy(),
+            "middle": self._middle.copy(),
+            "chosen": chosen,
+        }
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self._model = None
@@ -188,7 +201,7 @@ class Rollout(Quantifier):
             self._by_backup = bool(by_backup)
             self._model = Dynamics(int(degree), self.inputs)
             self._model.restore(state)
-            self._errors = np.array(state["errors"])
+            self._moments, self._middle = np.array(state["moments"]), np.array(state["middle"])
         self._support.restore(state)
 
     def _path(self, trajectory: Trajectory) -> Path:
@@ -203,8 +216,9 @@ class Rollout(Quantifier):
             inputs = self._inputs(flat, taken[:, :0])
             factor = self._support.factor(inputs, taken[:, None]).reshape(steps, n)
             way = np.cumsum(np.abs(np.diff(all_signals, axis=0)), axis=0)
-            spread = np.sqrt(np.cumsum(1.0 + leverage**2, axis=0))[..., None] * self._deviation()
-            widths = (spread + PER_DISTANCE * way) * np.maximum.accumulate(factor, axis=0)[..., None]
+            doubt = np.sqrt(1.0 + np.cumsum(leverage**2, axis=0) / np.arange(1, steps + 1)[:, None])[..., None]
+            widths = self._deviation(way) * doubt + PER_DISTANCE * way
+            widths *= np.maximum.accumulate(factor, axis=0)[..., None]
         signals = all_signals[1:]
         return Path(signals, np.where(np.isfinite(signals) & np.isfinite(widths), widths, np.inf))
 
@@ -243,10 +257,37 @@ class Rollout(Quantifier):
             errors = np.abs(predicted - found.signals)[..., sides.which] / sides.scale
         return float(np.nan_to_num(np.where(found.within[..., None], errors, 0.0), nan=np.inf).max(axis=(0, 2)).mean())
 
-    def _deviation(self) -> Array:
-        """Width (S,) of one step, z · σ."""
-        squares, counts = self._errors
-        return normal_multiplier(self.delta / self.num_signals) * np.sqrt(squares / np.maximum(counts, 1.0))
+    def _note_errors(self, data: Transitions) -> None:
+        """Add the errors of replays, and the ways of the signals, to the moments that widths are made from."""
+        course = self._bound_course()
+        starts = drilled(course, data) if self._by_backup else evenly(data)
+        if not len(starts):
+            return
+        found = replay(self._known_model(), course, data, starts)
+        with np.errstate(over="ignore", invalid="ignore"):
+            predicted = course.signals(found.trajectory.states)
+            ways = np.cumsum(np.abs(np.diff(predicted, axis=0)), axis=0)
+            errors = predicted[1:] - found.signals
+        told = found.within[..., None] & np.isfinite(errors) & np.isfinite(ways)
+        errors, ways = np.where(told, errors, 0.0), np.where(told, ways, 0.0)
+        if not self._moments.any():
+            self._middle = np.median(ways, axis=1)
+        above = ways > self._middle[:, None]
+        halves = [
+            [(part * half).sum(axis=1) for part in (np.ones_like(ways), errors**2, ways**2)]
+            for half in (told & ~above, told & above)
+        ]
+        self._moments = self._moments + np.array(halves)
+
+    def _deviation(self, ways: Array) -> Array:
+        """Widths (T, n, S) of signals that have covered these ways, by the errors of replays."""
+        (count, errors, _), (others, more, way) = self._moments[:, :, : len(ways)]
+        level = errors / np.maximum(count, 1.0)
+        excess = np.maximum(more / np.maximum(others, 1.0) - level, 0.0)
+        slope = np.where(way > 0, excess * others / np.where(way > 0, way, 1.0), 0.0)
+        unknown = np.where(count > 0, 0.0, np.inf)
+        spread = np.sqrt(level[:, None] + slope[:, None] * ways**2) + unknown[:, None]
+        return normal_multiplier(self.delta / self.num_signals) * spread
 
     def _inputs(self, states: Array, actions: Array) -> Array:
         return np.concatenate([states if self.inputs is None else states[:, list(self.inputs)], actions], axis=1)

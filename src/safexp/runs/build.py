@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
 
+from safexp.backups.backup import Backup
 from safexp.backups.learned_reset import LearnedReset
 from safexp.backups.penalty import Penalty
-from safexp.backups.stops import Fallback, Reset, Stop
+from safexp.backups.recovery import Fallback, Recovery, Reset
 from safexp.constraints import AllOf, Budget, Constraint, Instantaneous, Margin, Schedule
 from safexp.core.arrays import Array
 from safexp.core.costs import CostSource
@@ -36,6 +37,7 @@ from safexp.quantifiers import (
     FeatureRegression,
     Known,
     Quantifier,
+    Rollout,
     SparseGP,
     Unknown,
 )
@@ -45,7 +47,9 @@ from safexp.runs.plugins import find, find_callable, find_task, is_own
 from safexp.shield.logs import Log, read_log
 from safexp.tasks.knowledge import Knowledge, knowledge_of
 
-LEARNED = MappingProxyType({"sparse-gp": SparseGP, "deep-gp": DeepGP, "features": FeatureRegression})
+LEARNED = MappingProxyType(
+    {"sparse-gp": SparseGP, "deep-gp": DeepGP, "features": FeatureRegression, "rollout": Rollout}
+)
 """Learned quantifiers that need no knowledge of the task."""
 
 
@@ -77,7 +81,7 @@ def build(config: RunConfig, to_use: bool = False) -> Agent:
             seed_data=None if to_use else make_seed_data(config, knowledge),
             seed_controller=knowledge.controller if starts_from_log(config) else None,
             seed=config.seed,
-            stop=make_stop(config, knowledge),
+            backup=make_backup(config, knowledge),
             trust="calibrated" if config.calibrate else "uncalibrated",
             **config.method_options,
         )
@@ -216,8 +220,8 @@ def calibrated(config: RunConfig, quantifier: Quantifier) -> Quantifier:
 def make_learned(config: RunConfig) -> Quantifier:
     """A learned quantifier, with the run's seed unless the options have one."""
     kind = LEARNED[config.quantifier]
-    settings = {"seed": config.seed, **config.quantifier_options}
-    return kind(**check_settings(kind, settings))
+    seed = {"seed": config.seed} if "seed" in options_of(kind) else {}
+    return kind(**check_settings(kind, {**seed, **config.quantifier_options}))
 
 
 def make_own_quantifier(config: RunConfig) -> Quantifier:
@@ -229,18 +233,26 @@ def make_own_quantifier(config: RunConfig) -> Quantifier:
     return kind(**check_settings(kind, {**seed, **config.quantifier_options}))
 
 
-def make_stop(config: RunConfig, knowledge: Knowledge) -> Stop:
-    """The emergency stop of a run's settings, with the task's controller if it takes one."""
-    options = dict(config.stop_options)
-    if config.stop == "reset":
+def make_backup(config: RunConfig, knowledge: Knowledge) -> Recovery:
+    """The backup of a run's settings, with the task's controller if it takes one."""
+    options = dict(config.backup_options)
+    if config.backup == "reset":
         return Reset(**check_settings(Reset, options))
-    if config.stop == "learned-reset":
+    if config.backup == "learned-reset":
         return LearnedReset(**{"seed": config.seed, **check_settings(LearnedReset, options)})
+    if config.backup == "controller":
+        if knowledge.backup is None:
+            raise ValueError(
+                f"backup='controller': task {config.task!r} has no backup controller. Give its environment an "
+                "attribute knowledge=safexp.Knowledge(backup=(<controller>, <steps until it rests>)), or use another "
+                "backup."
+            )
+        return Backup(*knowledge.backup, **check_settings(Backup, options))
     if knowledge.fallback is None:
         raise ValueError(
-            f"stop='fallback': task {config.task!r} provides no controller that drives to safety. Give its environment "
-            "an attribute knowledge=safexp.Knowledge(fallback=(<controller>, <bound on its cost>)), or use another "
-            "stop."
+            f"backup='fallback': task {config.task!r} provides no controller that drives to safety. Give its "
+            "environment an attribute knowledge=safexp.Knowledge(fallback=(<controller>, <bound on its cost>)), or use another "
+            "backup."
         )
     controller, way_out = knowledge.fallback
     return Fallback(controller, way_out, **check_settings(Fallback, options))

@@ -33,10 +33,10 @@ METHOD_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """Options of the methods that wrap a learner: arguments of MASE, Saute and EarlyTermination."""
 
 ConstraintName = Literal["budget", "instantaneous", "margin", "schedule", "within"]
-StopName = Literal["reset", "fallback", "learned-reset"]
-FITTED = ("sparse-gp", "deep-gp", "features")
+BackupName = Literal["reset", "controller", "fallback", "learned-reset"]
+FITTED = ("sparse-gp", "deep-gp", "features", "rollout")
 """Quantifiers whose widths are a fit, without a guarantee until they are calibrated."""
-QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp", "features"]
+QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp", "features", "rollout"]
 
 
 def _or_own(choices: Any) -> Any:
@@ -94,8 +94,9 @@ class RunConfig:
             saturates.
         quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task provides its cost
             function), or learned, from safe transitions if the task provides some: `exact-gp` (its bound holds if the
-            task's settings do), `sparse-gp` (fast; no guarantee), `deep-gp` (the paper's; no guarantee) or `features`
-            (linear in random or learned features), or `package:Name`, a custom quantifier.
+            task's settings do), `sparse-gp` (fast; no guarantee), `deep-gp` (the paper's; no guarantee), `features`
+            (linear in random or learned features) or `rollout` (a one-step model rolled out through the backup
+            controller), or `package:Name`, a custom quantifier.
         quantifier_options: settings of the quantifier, which override those that the task recommends; with
             {"target": "margin"} a learned one models the task's signed margin instead of its cost.
         calibrate: calibrate the quantifier's widths on held-out stretches and on misses during the run
@@ -104,10 +105,10 @@ class RunConfig:
         calibration_options: settings of the calibration, such as {"delta": 0.05}.
         seed_data: file of logged transitions to learn from before the first step (.csv, .parquet or .npz), in place of
             the task's own.
-        stop: emergency stop of `mase` before the budget is exhausted: `reset` ends the episode, which needs a human
-            (the paper); `fallback` lets the task's controller drive to safety while the budget covers that, and the
-            episode continues; `learned-reset` learns a second policy for that.
-        stop_options: settings of the stop (`safexp.Stop`), such as {"braking": 2}.
+        backup: what `mase` does where nothing is certified: `reset` ends the episode, which needs a human (the paper);
+            `controller` lets the task's backup controller drive; `fallback` lets a controller drive out of a cost while
+            the budget covers that; `learned-reset` learns a second policy for that.
+        backup_options: settings of the backup (`safexp.Recovery`), such as {"drills": 0.02}.
         learner: TRPO of safexp, or an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, SAC, TD3 or DQN, or
             `package:Name`, a custom algorithm class.
         learner_options: settings of the learner, which override our defaults; {"torch.nn": "ReLU"} is a class.
@@ -135,8 +136,8 @@ class RunConfig:
     calibrate: bool | None = None
     calibration_options: Options = field(default_factory=dict)
     seed_data: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    stop: StopName = "reset"
-    stop_options: Options = field(default_factory=dict)
+    backup: BackupName = "reset"
+    backup_options: Options = field(default_factory=dict)
     learner: str = "PPO"
     learner_options: Options = field(default_factory=dict)
     penalty: float = Penalty.c
@@ -168,7 +169,7 @@ class RunConfig:
             ("method", Method),
             ("constraint", ConstraintName),
             ("quantifier", QuantifierName),
-            ("stop", StopName),
+            ("backup", BackupName),
         ]:
             given, own = getattr(self, name), name in ("method", "quantifier")
             if given not in get_args(choices) and not (own and is_own(given)):
@@ -179,7 +180,7 @@ class RunConfig:
                 raise ValueError(f"{name}={given} must be at least {least}.")
         for name in (
             *("task_options", "method_options", "schedule"),
-            *("quantifier_options", "calibration_options", "stop_options", "learner_options"),
+            *("quantifier_options", "calibration_options", "backup_options", "learner_options"),
         ):
             _check_json(name, getattr(self, name))
         allowed = METHOD_OPTIONS.get(self.method, ())
@@ -187,8 +188,10 @@ class RunConfig:
             if name not in allowed and not is_own(self.method):
                 known = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
                 raise ValueError(f"method_options has {name!r}, which method {self.method!r} does not take: {known}.")
-        if self.method != "mase" and (self.stop != "reset" or self.stop_options):
-            raise ValueError(f"stop={self.stop!r} is an option of method 'mase', not of {self.method!r}: leave it out.")
+        if self.method != "mase" and (self.backup != "reset" or self.backup_options):
+            raise ValueError(
+                f"backup={self.backup!r} is an option of method 'mase', not of {self.method!r}: leave it out."
+            )
         itself = OWN_LEARNERS.get(self.method)
         if itself and self.learner not in (itself, type(self).learner):
             raise ValueError(

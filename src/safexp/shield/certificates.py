@@ -68,6 +68,8 @@ def _for_part(constraint: Constraint, quantifier: Quantifier, setting: _Setting)
     if isinstance(quantifier, Calibrated):
         inner = _for_part(constraint, quantifier.quantifier, setting)
         return quantifier if inner is quantifier.quantifier else Calibrated(inner, **quantifier.settings())
+    if isinstance(quantifier, Rollout) and quantifier.bound:
+        return quantifier
     if isinstance(quantifier, Rollout):
         if setting.backup is None or not setting.backup.horizon or setting.actions is None:
             raise ValueError("Rollout looks ahead to a backup: give backup=Backup(controller, horizon).")

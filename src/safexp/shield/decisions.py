@@ -14,7 +14,8 @@ class Decision(NamedTuple):
 
     `action` is the proposal or its replacement (`intervened`), or None where nothing is safe (`stopped`); `vouched`
     says that it is safe on the user's word alone; `upper_bound` bounds its cost, or the proposal's where nothing is
-    safe; `state` is what a recurrent policy remembers (`MASE.predict`).
+    safe; `state` is what a recurrent policy remembers (`MASE.predict`). Where nothing is certified and the shield has a
+    backup, `action` is the backup's (`takeover`).
     """
 
     action: Any
@@ -23,6 +24,7 @@ class Decision(NamedTuple):
     vouched: bool
     upper_bound: float | Array
     state: Any = None
+    takeover: bool = False
 
 
 class Decisions(NamedTuple):

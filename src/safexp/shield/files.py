@@ -16,6 +16,7 @@ from safexp.quantifiers.foreign import take_back
 from safexp.quantifiers.per_cost import PerCost
 from safexp.shield.bounds import describe_levels
 from safexp.shield.candidates import SafeAction
+from safexp.shield.lookahead import BackupController
 
 if TYPE_CHECKING:
     from safexp.shield.shield import Shield
@@ -42,6 +43,7 @@ def describe_shield(shield: Shield) -> tuple[files.Document, files.Arrays]:
         "levels": describe_levels(shield.levels),
         "safe_action": "function" if callable(safe_action) else given,
         "verify_safe_action": vouched is None or vouched.verify,
+        "horizon": 0 if shield.backup is None else shield.backup.horizon,
     }
     outcomes = {} if vouched is None else vouched.state()
     return document, {
@@ -57,12 +59,19 @@ def build_shield(
     constraint: Constraint | None,
     quantifier: Quantifier | None,
     safe_action: SafeAction | None,
+    backup: BackupController | None = None,
 ) -> Kind:
     """The shield that `describe_shield` described; functions, which a file cannot hold, must be given again."""
     if safe_action is None and document["safe_action"] == "function":
         raise files.CheckpointError(
             "the file's shield has a function for its safe action, which a file cannot hold: load it with "
             "safe_action=<the same function>."
+        )
+    horizon = int(document.get("horizon", 0))
+    if horizon and (backup is None or backup.horizon != horizon):
+        raise files.CheckpointError(
+            f"the file's shield looks {horizon} steps ahead to a backup, which a file cannot hold: load it with "
+            f"backup=Backup(<the same controller>, {horizon})."
         )
     if quantifier is None:
         quantifier = build_quantifier(document["quantifier"])
@@ -80,6 +89,7 @@ def build_shield(
         levels=document["levels"],
         safe_action=document["safe_action"] if safe_action is None else safe_action,
         verify_safe_action=document["verify_safe_action"],
+        backup=backup if horizon else None,
     )
     restore_shield(shield, arrays)
     return shield

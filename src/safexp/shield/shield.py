@@ -148,12 +148,13 @@ class Shield:
         quantifier: Quantifier | None = None,
         constraint: Constraint | None = None,
         safe_action: SafeAction | None = None,
+        backup: BackupController | None = None,
     ) -> Self:
         """The shield that was saved, or that of a saved agent; whatever held a function must be given again."""
         document, arrays = files.read(Path(path))
         files.expect(document, "shield", path)
         with files.understood(path):
-            return build_shield(cls, document["shield"], arrays, constraint, quantifier, safe_action)
+            return build_shield(cls, document["shield"], arrays, constraint, quantifier, safe_action, backup)
 
     def restore(self, arrays: files.Arrays) -> None:
         """Take back what a described shield had learned: its quantifier, and what became of the safe action."""
@@ -184,13 +185,16 @@ class Shield:
         )
         last = None if last_safe is None else np.asarray(last_safe)[None]
         found = self.decide(question, np.asarray(action)[None], preferences=preferences, last_safe=last)
-        stopped, bounds = bool(found.stopped[0]), found.upper_bounds[0]
+        nothing, bounds = bool(found.stopped[0]), found.upper_bounds[0]
+        takeover = nothing and self.backup is not None
+        chosen = found.actions[0] if self.backup is None or not nothing else np.asarray(self.backup.act(batch))[0]
         return Decision(
-            None if stopped else found.actions[0],
+            chosen if takeover or not nothing else None,
             bool(found.intervened[0]),
-            stopped,
+            nothing and not takeover,
             bool(found.vouched[0]),
             bounds if limit.ndim else float(bounds[0]),
+            takeover=takeover,
         )
 
     def filter_batch(

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 
-from safexp.backups.stops import Controller, WayOut
+from safexp.backups.recovery import Controller, WayOut
 from safexp.core.arrays import Array
 from safexp.shield.logs import Log
 
@@ -30,6 +30,7 @@ class Knowledge:
         controller: the cautious controller of the log, a function of observations (n, ...): it drives where a learned
             quantifier certifies nothing yet.
         exact_gp: settings of `ExactGP` under which its bound is plausible for this task.
+        backup: a controller that comes to rest, and how many steps that takes, for `Backup`.
         fallback: a controller that drives to where there is no cost, and a bound on its cost, for `Fallback`.
     """
 
@@ -38,6 +39,7 @@ class Knowledge:
     log: Callable[[np.random.Generator], Log] | None = None
     controller: Controller | None = None
     exact_gp: Mapping[str, Any] = field(default_factory=dict)
+    backup: tuple[Controller, int] | None = None
     fallback: tuple[Controller, WayOut] | None = None
 
 

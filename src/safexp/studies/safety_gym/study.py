@@ -44,7 +44,7 @@ ENTRIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "penalty": 1.0,
         },
         "mase": MASE,
-        "mase-fallback": {**MASE, "stop": "fallback", "stop_options": {"penalty": 0.2}},
+        "mase-fallback": {**MASE, "backup": "fallback", "backup_options": {"penalty": 0.2}},
     }
 )
 """What is compared, with MASE as published, as we recommend it, and with a fallback; all else is Table 1."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import MASE, TRPO, AllOf, Budget, Instantaneous, Penalty, Shield, Unknown
-from safexp.backups.stops import Fallback, Reset
+from safexp.backups.recovery import Fallback, Reset
 from safexp.envs.guard import Guard
 from support.pit import Pit
 
@@ -31,7 +31,7 @@ def way_out(observations):
 def guard_of(stop, limit=8.0, horizon=40, num_envs=1):
     venv = DummyVecEnv([lambda: Pit(horizon)] * num_envs)
     shield = Shield(Unknown(), venv.observation_space, venv.action_space)
-    return Guard(venv, Budget(limit), shield, Penalty(), stop=stop)
+    return Guard(venv, Budget(limit), shield, Penalty(), backup=stop)
 
 
 def walk(guard, moves):
@@ -116,7 +116,7 @@ def test_braking_stops_so_much_earlier():
 def test_a_fallback_that_never_takes_over_changes_nothing():
     def episodes(stop):
         options = {"n_steps": 64}
-        agent = MASE(DummyVecEnv([Pit] * 4), Budget(7.0), Unknown(), TRPO, learner_options=options, seed=3, stop=stop)
+        agent = MASE(DummyVecEnv([Pit] * 4), Budget(7.0), Unknown(), TRPO, learner_options=options, seed=3, backup=stop)
         return agent.learn(1024).episodes
 
     reset = episodes(None)

@@ -7,7 +7,7 @@ import pytest
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import AllOf, Budget
-from safexp.backups.stops import Fallback, Reset, short_of
+from safexp.backups.recovery import Fallback, Reset, short_of
 from support.line import Line
 
 HERE = np.zeros((3, 1))

@@ -40,7 +40,7 @@ class Driven(NamedTuple):
     stopped: Flags
 
 
-class Stop(ABC):
+class Recovery(ABC):
     """Says where it takes over, and drives there.
 
     Args:
@@ -104,7 +104,7 @@ class Stop(ABC):
         """Take up what `state` gave."""
 
 
-class Reset(Stop):
+class Reset(Recovery):
     """A human stops the episode and resets the environment: the paper's emergency stop."""
 
     def takes_over(self, observations: Observations, remaining: Array, driving: Flags) -> Flags:
@@ -114,7 +114,7 @@ class Reset(Stop):
         raise RuntimeError("Reset never takes over, so it has no action.")
 
 
-class Fallback(Stop):
+class Fallback(Recovery):
     """A controller that the user trusts drives out while what remains of the budget covers the way, and hands back.
 
     It takes over where the way out costs something and `remaining` − 1 < way_out + `reserve`: the 1 is what must be
@@ -128,8 +128,8 @@ class Fallback(Stop):
             largest cost of a step; 0 only where one more step of the learner's costs nothing, either.
         reserve: kept beyond the bound, for one more step of the learner's and for the bound's error.
         spare: how much more must remain before it hands back on the way.
-        braking: see `Stop`.
-        penalty: see `Stop`.
+        braking: see `Recovery`.
+        penalty: see `Recovery`.
     """
 
     def __init__(
