@@ -57,8 +57,9 @@ from safexp.tasks.scene import Floor, Scene, Shape
 if TYPE_CHECKING:
     from safexp.backups.learned_reset import LearnedReset
     from safexp.envs.early_termination import EarlyTermination
-    from safexp.envs.guard import Guard, NothingSafeError
+    from safexp.envs.guard import Guard
     from safexp.envs.recording import Recorded, Recording
+    from safexp.envs.refusals import NothingSafeError
     from safexp.envs.saute import Saute
     from safexp.envs.vector import as_vec_env
     from safexp.learners import CPO, TRPO, TRPOLagrangian
@@ -163,7 +164,7 @@ _LATER = MappingProxyType(
             "safexp.backups.learned_reset:LearnedReset",
             "safexp.envs.early_termination:EarlyTermination",
             "safexp.envs.guard:Guard",
-            "safexp.envs.guard:NothingSafeError",
+            "safexp.envs.refusals:NothingSafeError",
             "safexp.envs.recording:Recorded",
             "safexp.envs.recording:Recording",
             "safexp.envs.saute:Saute",

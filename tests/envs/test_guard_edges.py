@@ -10,7 +10,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import Budget, Instantaneous, Known, Penalty, Shield, StateVisits, Unknown
 from safexp.backups.recovery import Reset
-from safexp.envs.guard import MAX_STARTS, Guard, NothingSafeError
+from safexp.envs.guard import MAX_STARTS, Guard
+from safexp.envs.refusals import NothingSafeError
 from safexp.shield.decisions import Decisions
 from support.line import Line, line_cost
 

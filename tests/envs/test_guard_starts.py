@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from safexp import Budget, Instantaneous, Known, Penalty, Shield, StateVisits, Unknown
-from safexp.envs.guard import MAX_STARTS, Guard, NothingSafeError
+from safexp.envs.guard import MAX_STARTS, Guard
+from safexp.envs.refusals import NothingSafeError
 from safexp.envs.vector import as_vec_env
 from safexp.tasks.planar_robot import PlanarRobotVector
 from support.line import Line, guard_of, line_cost, walk

@@ -14,7 +14,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 import safexp
 from safexp.core.files import CheckpointError
-from safexp.envs.guard import NothingSafeError
+from safexp.envs.refusals import NothingSafeError
 from safexp.tasks import planar_robot
 from support.line import Line, line_cost
 

@@ -21,8 +21,8 @@ import torch as th
 from safexp.audit.results import CONFIDENCE, Accuracy, Audit, InputShift, Judged, Latency, risk_of
 from safexp.constraints import Constraint
 from safexp.core.arrays import Observations, take
-from safexp.envs.guard import NothingSafeError
 from safexp.envs.infos import Info
+from safexp.envs.refusals import NothingSafeError
 from safexp.mase.agent import Agent
 from safexp.quantifiers.base import Transitions
 from safexp.records import coverage

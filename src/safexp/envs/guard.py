@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
-from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
@@ -21,14 +20,13 @@ from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Flags, Observations, take
 from safexp.core.costs import refuse
 from safexp.core.encoding import encode_actions
-from safexp.core.signals import name_of_signal
 from safexp.envs.frontier import Frontier
 from safexp.envs.infos import Column, Infos
 from safexp.envs.observations import THRESHOLD, threshold_shown, threshold_space, without
 from safexp.envs.recording import Chosen, Harvest, Outcome, Recording, Taken
+from safexp.envs.refusals import NothingSafeError, advice, check_spaces
 from safexp.envs.vector import first_told, owned
 from safexp.quantifiers.base import Transitions, rows_of
-from safexp.quantifiers.unknown import Unknown
 from safexp.shield.candidates import Glance
 from safexp.shield.decisions import Decisions
 from safexp.shield.questions import Question
@@ -37,23 +35,10 @@ from safexp.shield.shield import Shield
 MAX_STARTS = 100
 """How many uncertifiable first states in a row are reset before giving up."""
 
-ADVICE = (
-    "Give seed_data=Log(...) of safe transitions from there, safe_action=<an action that is safe there>, or a "
-    "constraint or quantifier that allows one."
-)
-UNKNOWN = (
-    "Unknown certifies nothing where less remains than the largest cost of a step: give a budget of at least cost_max, "
-    "safe_action=<an action that is safe there>, or a quantifier that learns or knows the costs."
-)
-
 MAX_RECENT_STEPS = 100_000
 """How many environment steps are kept for the quantifier if nobody takes them; the oldest go first."""
 
 log = logging.getLogger("safexp")
-
-
-class NothingSafeError(RuntimeError):
-    """No action can be certified in any first state."""
 
 
 class StepRecord(NamedTuple):
@@ -140,7 +125,7 @@ class Guard(Recording):
         self._arrive(owned(self.venv, self.venv.reset()), self._everywhere, self._everywhere)
         self.mid_step = False
         if not self._viable.any():
-            raise NothingSafeError(f"nothing can be certified in the first state. {self._advice()}")
+            raise self._nothing_safe("nothing can be certified in the first state")
         self._begin(self._everywhere)
         self.restart(self._nowhere)
         return self.observations
@@ -269,7 +254,7 @@ class Guard(Recording):
             self._reset_some(rows)
             rows = rows & ~self._viable
         if rows.any():
-            raise NothingSafeError(f"{MAX_STARTS} first states in a row offered no safe action. {self._advice()}")
+            raise self._nothing_safe(f"{MAX_STARTS} first states in a row offered no safe action")
 
     def shown(self, observations: Observations, thresholds: Array, rows: Any = slice(None)) -> Observations:
         """Raw observations with their thresholds (n,) or (n, K), scaled to [0, 1], where the learner sees them."""
@@ -384,29 +369,5 @@ class Guard(Recording):
             self._glance.replace(rows, glance)
         self._viable = self._everywhere if self.backup.horizon else self._glance.viable
 
-    def _advice(self) -> str:
-        """What may be wrong where no first state offers a safe action."""
-        for name, values in zip(map(name_of_signal, self.constraint.sources), self.measured.T, strict=True):
-            if np.isnan(values).any():
-                return (
-                    f"Nobody told the signal {name} there: put it into the info of reset(), limit an entry of the "
-                    "observation, or give safe_action=<what is safe until it is known>."
-                )
-        if self.shield.last_failure:
-            return f"The quantifier failed: {self.shield.last_failure}."
-        return UNKNOWN if isinstance(self.shield.quantifier, Unknown) else ADVICE
-
-
-def check_spaces(venv: VecEnv) -> None:
-    """Refuse what Stable-Baselines3 would turn into something else on the learner's side of the guard."""
-    actions, observations = venv.action_space, venv.observation_space
-    if isinstance(actions, spaces.Discrete) and actions.start != 0:
-        raise ValueError(
-            f"{actions} does not begin at 0, but learners propose 0 to {actions.n - 1}: shift the actions."
-        )
-    parts = observations.spaces.values() if isinstance(observations, spaces.Dict) else [observations]
-    if any(is_image_space(part) for part in parts):
-        raise ValueError(
-            "image observations are not supported: Stable-Baselines3 would transpose what the shield must see raw; "
-            "extract features in the environment."
-        )
+    def _nothing_safe(self, what: str) -> NothingSafeError:
+        return NothingSafeError(f"{what}. {advice(self.constraint, self.shield, self.measured)}")

@@ -35,3 +35,14 @@ class Decisions(NamedTuple):
     stopped: Flags
     vouched: Flags
     upper_bounds: Array
+
+    def first(self, single: bool) -> Decision:
+        """The first of them; its bound is a number where there is a `single` cost."""
+        stopped, bounds = bool(self.stopped[0]), self.upper_bounds[0]
+        return Decision(
+            None if stopped else self.actions[0],
+            bool(self.intervened[0]),
+            stopped,
+            bool(self.vouched[0]),
+            float(bounds[0]) if single else bounds,
+        )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from safexp.constraints import Within
 from safexp.core.arrays import Array, Observations
-from safexp.core.encoding import decode_observations, encode_actions, encode_observations, encoded_size
+from safexp.core.encoding import decode_observations, encode_actions, encoded_size
 from safexp.core.signals import in_observation, signal_in
 from safexp.quantifiers.replays import Course
 
@@ -69,7 +69,6 @@ def check_backup(backup: Any, observation_space: spaces.Space[Any], action_space
     """Ask a backup about two observations of the space; raises `ValueError` where it does not answer with actions."""
     sample = np.zeros((2, encoded_size(observation_space)))
     observations = decode_observations(observation_space, sample)
-    encode_observations(observation_space, observations)
     actions = np.asarray(backup.act(observations))
     if actions.shape != (2, *(action_space.shape or ())):
         raise ValueError(

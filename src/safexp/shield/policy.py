@@ -13,10 +13,8 @@ Under `Within` it is told the signals in place of a cost, and where they are ent
 
 from __future__ import annotations
 
-import inspect
 import logging
 import weakref
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, get_args
@@ -33,6 +31,7 @@ from safexp.core.encoding import encode_actions, fits
 from safexp.core.signals import name_of_signal
 from safexp.quantifiers.base import Quantifier
 from safexp.shield.candidates import SafeAction
+from safexp.shield.episode_controller import EpisodeController
 from safexp.shield.files import build_shield
 from safexp.shield.readings import all_observed, by_limit, readings_of, signals_among
 from safexp.shield.shield import Shield
@@ -41,9 +40,17 @@ from safexp.shield.worker import Worker
 log = logging.getLogger("safexp")
 
 Outcome = Literal[
-    "proposal", "replacement", "stop", "late", "bad observation", "policy error", "quantifier error", "shield error"
+    "proposal",
+    "replacement",
+    "backup",
+    "stop",
+    "late",
+    "bad observation",
+    "policy error",
+    "quantifier error",
+    "shield error",
 ]
-"""What an answer is: the controller's own action, the shield's, or the fallback and why."""
+"""What an answer is: the controller's own action, the shield's, the backup's, or the fallback and why."""
 
 
 class Answer(NamedTuple):
@@ -66,6 +73,8 @@ class ShieldedPolicy:
     time; `counts` tells how often each of these happened. A cost that is missing, NaN or negative counts as the
     largest one, and so does one of which `observe` was not told before the next `act`; `bad_costs` counts these, and
     costs that are none of the shield's `levels`, after which it no longer relies on them.
+
+    Where nothing is certified a shield's backup drives, if it has one; the fallback is for answers that failed.
 
     Limits on measured signals (`Within`) are checked from their values now: entries of the observation are read from
     it, others are told by `reset` and `observe`. As long as one of these is missing the fallback is run.
@@ -108,7 +117,7 @@ class ShieldedPolicy:
             raise ValueError(f"deadline={deadline} must be a number of seconds above 0, or None for no deadline.")
         if not callable(policy) and not hasattr(policy, "predict"):
             raise TypeError(f"policy={policy!r} is no function of the observation and has no method predict.")
-        self._propose = _Controller(policy)
+        self._propose = EpisodeController(policy)
         self._propose.check_takes("observation", *(["threshold"] if show_threshold else []))
         self.policy = policy
         self.shield = shield
@@ -195,7 +204,7 @@ class ShieldedPolicy:
         self._measured = self._first_signals(batch, measured)
         self._account.open(np.ones(1, dtype=bool), batch)
         self._begun, self._awaited, self._last = True, None, None
-        self._propose = _Controller(self.policy)
+        self._propose = EpisodeController(self.policy)
 
     def act(self, observation: Any) -> Answer:
         """What to do now."""
@@ -296,7 +305,7 @@ class ShieldedPolicy:
 
     def _decide(
         self,
-        propose: _Controller,
+        propose: EpisodeController,
         observation: Any,
         measured: Array,
         threshold: float | Array,
@@ -320,6 +329,8 @@ class ShieldedPolicy:
             failed = np.isinf(decision.upper_bound).any()  # a quantifier that answers bounds every cost by 1
             reason = f"upper bound {decision.upper_bound} of the proposal's cost, threshold {certifiable}"
             return self._emergency("quantifier error" if failed else "stop", reason)
+        if decision.takeover:
+            return Answer(decision.action, "backup", self._ones)
         outcome: Outcome = "replacement" if decision.intervened else "proposal"
         row = None if signals is None else signals[None]
         state = self.shield.states(as_batch(observation), row) if decision.vouched else None
@@ -329,52 +340,6 @@ class ShieldedPolicy:
         level = logging.DEBUG if self.counts[outcome] else logging.WARNING
         log.log(level, "the fallback action is run (%s): %s", outcome, reason)
         return Answer(self.fallback.copy(), outcome, self._ones)
-
-
-class _Controller:
-    """A policy in one episode: how it is asked, and what it remembers if it is recurrent.
-
-    An answer that comes late, when the next episode has begun, changes no other's memory.
-    """
-
-    def __init__(self, policy: Any) -> None:
-        self._policy = policy
-        self._predicts = hasattr(policy, "predict")
-        self._ask: Callable[..., Any] = policy.predict if self._predicts else policy
-        self._signature = _signature(self._ask)
-        takes = self._signature.parameters.keys() if self._signature else set()
-        self._remembers = {"state", "episode_start", "deterministic"} <= takes
-        self._state: Any = None
-        self._first = True
-
-    def check_takes(self, *shown: str) -> None:
-        """Raise `TypeError` where a policy does not take what it will be shown, as far as that can be told."""
-        if self._signature is None:
-            return
-        try:
-            self._signature.bind(*shown, **self._options())
-        except TypeError as error:
-            remedy = f"give show_threshold={'threshold' not in shown}"
-            message = f"policy={self._policy!r} cannot be called with ({', '.join(shown)}): {error}; {remedy}."
-            raise TypeError(message) from error
-
-    def __call__(self, *seen: Any) -> Any:
-        answer = self._ask(*seen, **self._options())
-        if self._remembers:
-            self._state, self._first = answer[1], False
-        return answer[0] if self._remembers or self._predicts else answer
-
-    def _options(self) -> dict[str, Any]:
-        options: dict[str, Any] = {"deterministic": True} if self._predicts or self._remembers else {}
-        memory = {"state": self._state, "episode_start": np.array([self._first])}
-        return options | memory if self._remembers else options
-
-
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    try:
-        return inspect.signature(function)
-    except ValueError:  # of a function that is not written in Python
-        return None
 
 
 def _checked_fallback(space: spaces.Box | spaces.Discrete, fallback: ArrayLike) -> NDArray[Any]:

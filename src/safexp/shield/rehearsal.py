@@ -98,7 +98,8 @@ def _episode(
         decision = shield.filter(
             observation, np.asarray(controller(batch))[0], account.thresholds[0], measured=measured
         )
-        interventions, stopped = interventions + decision.intervened, stopped + decision.stopped
+        nothing = decision.stopped or decision.takeover
+        interventions, stopped = interventions + decision.intervened, stopped + nothing
         if decision.stopped and backup is None:
             break
         action = np.asarray(backup(batch))[0] if decision.stopped and backup is not None else decision.action
@@ -108,7 +109,7 @@ def _episode(
         read, measured = constraint.read(step), constraint.measured(step)[0]
         signals.append(read[0])
         before = constraint.violated(first, np.array(signals[:-1])) if len(signals) > 1 else False
-        missed |= not decision.stopped and not before and constraint.violated(first, np.array(signals))
+        missed |= not nothing and not before and constraint.violated(first, np.array(signals))
         account.charge(constraint.normalise(read), np.atleast_1d(decision.upper_bound)[None].reshape(read.shape))
         total += float(reward)
         batch, ended = following, bool(terminated or truncated)

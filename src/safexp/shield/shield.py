@@ -41,7 +41,7 @@ from safexp.shield.certificates import certificate_for
 from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.files import build_shield, describe_shield, restore_shield
 from safexp.shield.logs import Log, encode_log, read_log
-from safexp.shield.lookahead import BackupController
+from safexp.shield.lookahead import BackupController, check_backup
 from safexp.shield.questions import Question, checked_thresholds, steady_thresholds, with_signals
 from safexp.shield.rehearsal import Rehearsal, rehearse
 from safexp.shield.transitions import transitions_of
@@ -105,6 +105,8 @@ class Shield:
         self.observation_space = observation_space
         self.action_space = check_action_space(action_space)
         self.backup = backup
+        if backup is not None:
+            check_backup(backup, observation_space, self.action_space)
         self.num_candidates = num_candidates
         self.levels = as_levels(levels, quantifier)
         if safe_action is not None and seed_controller is not None:
@@ -185,17 +187,10 @@ class Shield:
         )
         last = None if last_safe is None else np.asarray(last_safe)[None]
         found = self.decide(question, np.asarray(action)[None], preferences=preferences, last_safe=last)
-        nothing, bounds = bool(found.stopped[0]), found.upper_bounds[0]
-        takeover = nothing and self.backup is not None
-        chosen = found.actions[0] if self.backup is None or not nothing else np.asarray(self.backup.act(batch))[0]
-        return Decision(
-            chosen if takeover or not nothing else None,
-            bool(found.intervened[0]),
-            nothing and not takeover,
-            bool(found.vouched[0]),
-            bounds if limit.ndim else float(bounds[0]),
-            takeover=takeover,
-        )
+        decision = found.first(single=not limit.ndim)
+        if decision.stopped and self.backup is not None:
+            return decision._replace(action=np.asarray(self.backup.act(batch))[0], stopped=False, takeover=True)
+        return decision
 
     def filter_batch(
         self,

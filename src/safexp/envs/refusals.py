@@ -1,0 +1,55 @@
+"""What a guard refuses: spaces that learners change on their side, and first states in which nothing is safe."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+from stable_baselines3.common.preprocessing import is_image_space
+from stable_baselines3.common.vec_env import VecEnv
+
+from safexp.constraints import Constraint
+from safexp.core.arrays import Array
+from safexp.core.signals import name_of_signal
+from safexp.quantifiers.unknown import Unknown
+from safexp.shield.shield import Shield
+
+ADVICE = (
+    "Give seed_data=Log(...) of safe transitions from there, safe_action=<an action that is safe there>, or a "
+    "constraint or quantifier that allows one."
+)
+UNKNOWN = (
+    "Unknown certifies nothing where less remains than the largest cost of a step: give a budget of at least cost_max, "
+    "safe_action=<an action that is safe there>, or a quantifier that learns or knows the costs."
+)
+
+
+class NothingSafeError(RuntimeError):
+    """No action can be certified in any first state."""
+
+
+def advice(constraint: Constraint, shield: Shield, measured: Array) -> str:
+    """What may be wrong where no first state, with these signals (n, S), offers a safe action."""
+    for name, values in zip(map(name_of_signal, constraint.sources), measured.T, strict=True):
+        if np.isnan(values).any():
+            return (
+                f"Nobody told the signal {name} there: put it into the info of reset(), limit an entry of the "
+                "observation, or give safe_action=<what is safe until it is known>."
+            )
+    if shield.last_failure:
+        return f"The quantifier failed: {shield.last_failure}."
+    return UNKNOWN if isinstance(shield.quantifier, Unknown) else ADVICE
+
+
+def check_spaces(venv: VecEnv) -> None:
+    """Refuse what Stable-Baselines3 would turn into something else on the learner's side of the guard."""
+    actions, observations = venv.action_space, venv.observation_space
+    if isinstance(actions, spaces.Discrete) and actions.start != 0:
+        raise ValueError(
+            f"{actions} does not begin at 0, but learners propose 0 to {actions.n - 1}: shift the actions."
+        )
+    parts = observations.spaces.values() if isinstance(observations, spaces.Dict) else [observations]
+    if any(is_image_space(part) for part in parts):
+        raise ValueError(
+            "image observations are not supported: Stable-Baselines3 would transpose what the shield must see raw; "
+            "extract features in the environment."
+        )
