@@ -36,7 +36,7 @@ from safexp.runs.config import RunConfig
         ),
         ({"method": "trpo", "method_options": {"levels": [0, 1]}}, "method 'trpo' does not take: it takes none"),
         ({"method": "saute", "limit": 0.0}, "method='saute' divides by its budget, which must be above 0"),
-        ({"backup": "parachute"}, "backup='parachute' is not one of reset, fallback, learned-reset"),
+        ({"backup": "parachute"}, "backup='parachute' is not one of reset, controller, fallback, learned-reset"),
         ({"method": "trpo", "backup": "fallback"}, "backup='fallback' is an option of method 'mase', not of 'trpo'"),
         ({"penalty": -1.0}, r"c=-1\.0.*penalties are given as positive numbers"),
     ],

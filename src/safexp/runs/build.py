@@ -251,8 +251,8 @@ def make_backup(config: RunConfig, knowledge: Knowledge) -> Recovery:
     if knowledge.fallback is None:
         raise ValueError(
             f"backup='fallback': task {config.task!r} provides no controller that drives to safety. Give its "
-            "environment an attribute knowledge=safexp.Knowledge(fallback=(<controller>, <bound on its cost>)), or use another "
-            "backup."
+            "environment an attribute knowledge=safexp.Knowledge(fallback=(<controller>, <bound on its cost>)), or use "
+            "another backup."
         )
     controller, way_out = knowledge.fallback
     return Fallback(controller, way_out, **check_settings(Fallback, options))
