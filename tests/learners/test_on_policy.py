@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from safexp import CPO, TRPO, TRPOLagrangian
 from safexp.learners.critic import Fit, fit
 from safexp.learners.lagrangian import Multiplier
-from safexp.learners.rollout import Rollout, advantages
+from safexp.learners.rollout import CostRolloutBuffer, advantages
 from safexp.mase.learner import find_learner
 from support.line import Line
 
@@ -40,7 +40,7 @@ def test_advantages_are_those_of_stable_baselines():
 
 def test_a_time_out_is_followed_by_the_state_it_was_cut_off_at():
     box = spaces.Box(-9, 9, (1,))
-    rollout = Rollout(2, box, box, "cpu", n_envs=2)
+    rollout = CostRolloutBuffer(2, box, box, "cpu", n_envs=2)
     infos = [{"TimeLimit.truncated": True, "terminal_observation": np.array([7.0])}, {"TimeLimit.truncated": False}]
     none, both = np.zeros(2, bool), np.ones(2, bool)
     rollout.add(0, np.zeros((2, 1)), np.ones(2), np.array([1.0, 2.0]), both, both, infos)
@@ -54,7 +54,7 @@ def test_a_time_out_is_followed_by_the_state_it_was_cut_off_at():
 
 def test_what_episodes_cost_goes_on_over_rollouts_and_before_any_has_ended():
     box = spaces.Box(-9, 9, (1,))
-    rollout = Rollout(1, box, box, "cpu", n_envs=1)
+    rollout = CostRolloutBuffer(1, box, box, "cpu", n_envs=1)
     first, later, end = np.ones(1, bool), np.zeros(1, bool), np.ones(1, bool)
     rollout.add(0, np.zeros((1, 1)), np.ones(1), np.array([0.5]), first, later, [{}])
     assert rollout.episode_cost() == (0.5, 1.0)

@@ -17,13 +17,13 @@ from safexp.runs.interrupts import exit_code
 if TYPE_CHECKING:
     from safexp.runs.trackers import Service
 
-TrackerName = Annotated[Literal["wandb", "mlflow"] | None, tyro.conf.arg(metavar="{wandb,mlflow}")]
+TrackOption = Annotated[Literal["wandb", "mlflow"] | None, tyro.conf.arg(metavar="{wandb,mlflow}")]
 
 
 def train(
     config: Annotated[RunConfig, tyro.conf.arg(name="")],
     resume: bool = False,
-    track: TrackerName = None,
+    track: TrackOption = None,
     track_options: Options = MappingProxyType({}),
 ) -> int:
     """Train a policy on a task and write a run folder.
@@ -53,7 +53,7 @@ def sweep(
     seeds: int = 3,
     workers: int = 2,
     ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None,
-    track: TrackerName = None,
+    track: TrackOption = None,
     track_options: Options = MappingProxyType({}),
 ) -> int:
     """Train every combination of some settings with several seeds, and write one report.
@@ -87,7 +87,7 @@ def sweep(
     return 1 if problems else 0
 
 
-def tracker_service(name: TrackerName, options: Options) -> Service | None:
+def tracker_service(name: TrackOption, options: Options) -> Service | None:
     """The tracking service of this name, or None for no name."""
     if name is None and options:
         raise ValueError(f"track_options={dict(options)} need --track wandb or --track mlflow.")

@@ -26,7 +26,7 @@ from torch import Tensor
 from safexp.envs.infos import Infos
 from safexp.learners import critic as critics
 from safexp.learners.distributions import family_of
-from safexp.learners.rollout import Rollout, advantages
+from safexp.learners.rollout import CostRolloutBuffer, advantages
 from safexp.learners.surrogate import PolicyChange, PolicyNetwork, Surrogate
 from safexp.learners.trust_region import line_search, natural_step
 
@@ -114,7 +114,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
             max_grad_norm=0.0,
             use_sde=False,
             sde_sample_freq=-1,
-            rollout_buffer_class=Rollout,  # type: ignore[arg-type]
+            rollout_buffer_class=CostRolloutBuffer,  # type: ignore[arg-type]
             stats_window_size=stats_window_size,
             tensorboard_log=tensorboard_log,
             policy_kwargs=policy_kwargs,
@@ -132,7 +132,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
     # Collecting experience
 
     def collect_rollouts(self, env: VecEnv, callback: BaseCallback, rollout_buffer: Any, n_rollout_steps: int) -> bool:
-        rollout = cast(Rollout, rollout_buffer)
+        rollout = cast(CostRolloutBuffer, rollout_buffer)
         rollout.reset()
         self.policy.set_training_mode(False)
         bounds = self.action_space if isinstance(self.action_space, spaces.Box) else None
@@ -162,7 +162,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
     def train(self) -> None:
         self.policy.set_training_mode(True)
         self._update_learning_rate(self._optimizers())
-        rollout = cast(Rollout, self.rollout_buffer)
+        rollout = cast(CostRolloutBuffer, self.rollout_buffer)
         observations = rollout.flat_observations()
         reward = self._estimate(self.policy.predict_values, rollout.rewards, self.gamma)
         cost = Estimates(th.zeros_like(reward.advantages), reward.targets)
@@ -200,7 +200,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
         These are the episodes that ended in this rollout, or in the last one in which any did; before any has ended,
         the running episodes are used as they are so far.
         """
-        rollout = cast(Rollout, self.rollout_buffer)
+        rollout = cast(CostRolloutBuffer, self.rollout_buffer)
         if rollout.finished or self._episode_cost is None:
             self._episode_cost = rollout.episode_cost()
         self.logger.record("train/episode_cost", self._episode_cost[0])
@@ -231,7 +231,7 @@ class TrustRegionAlgorithm(OnPolicyAlgorithm, ABC):
     @th.no_grad()
     def _estimate(self, critic: Callable[[Any], Tensor], rewards: Any, discount: float) -> Estimates:
         """Advantages and targets of rewards or costs, from a critic."""
-        rollout = cast(Rollout, self.rollout_buffer)
+        rollout = cast(CostRolloutBuffer, self.rollout_buffer)
         values = critic(rollout.flat_observations()).cpu().numpy().reshape(rewards.shape)
         last = critic(rollout.last_observations(self._last_obs)).cpu().numpy().reshape(-1)
         estimates = advantages(

@@ -38,7 +38,7 @@ class TimeOut(NamedTuple):
     observation: Any
 
 
-class Rollout:
+class CostRolloutBuffer:
     """Buffer of `n_steps` steps of n environments with their costs, in place of SB3's rollout buffer.
 
     Everything is stored as (n_steps, n, …); only actions are computed during the rollout, values for the whole rollout
