@@ -56,7 +56,7 @@ def test_a_finished_run_is_not_made_again_and_another_is_not_taken_for_it(
     assert json.loads(capsys.readouterr().out) == table
     assert (config.folder / "episodes.csv").stat().st_mtime_ns == before
     assert instantaneous.main(replace(study, steps=100)) == 1
-    assert "more than the 100 asked for" in capsys.readouterr().err.replace("\n", " ")
+    assert "more than the requested 100" in capsys.readouterr().err.replace("\n", " ")
 
 
 @pytest.mark.slow

@@ -59,4 +59,4 @@ def test_a_longer_study_extends_the_runs_of_a_shorter_one(tmp_path, monkeypatch)
 
     parts, _, whole = (outcome(*one) for one in [(2, "parts"), (4, "parts"), (4, "whole")])
     assert reproducible(parts.folder) == reproducible(whole.folder)
-    assert "1,600 steps, more than the 1,200 asked for" in str(outcome(3, "parts").problem)
+    assert "1,600 steps, more than the requested 1,200" in str(outcome(3, "parts").problem)
