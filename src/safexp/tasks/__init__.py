@@ -31,6 +31,10 @@ def catalogue() -> Iterator[tuple[EnvSpec, str]]:
         EnvSpec("safexp/GridWorld-v0", entry_point="safexp.tasks.grid_world_env:GridWorldEnv"),
         "collect rewards on a random grid whose steep descents are unsafe: the paper's appendix H",
     )
+    yield (
+        EnvSpec("safexp/PendulumReach-v0", entry_point="safexp.tasks.pendulum:PendulumReach", max_episode_steps=300),
+        "balance a pole on a cart that follows a jumping set point: one step ahead is not enough",
+    )
     for robot in ("Point", "Car"):
         for name, layout, steps, about in [
             (
