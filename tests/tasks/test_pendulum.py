@@ -34,7 +34,7 @@ def test_the_set_point_jumps_and_is_what_is_paid_for():
 def test_the_regulator_brings_it_back_to_the_middle():
     env = PendulumReach()
     observation, _ = env.reset(seed=1)
-    env.unwrapped.set_state(np.array([0.15, 0.03]), np.array([0.2, -0.1]))
+    env.inner.set_state(np.array([0.15, 0.03]), np.array([0.2, -0.1]))
     observation = np.array([0.15, 0.03, 0.2, -0.1, SET_POINT])
     for _ in range(150):
         observation, *_ = env.step(regulate(observation[None])[0])

@@ -39,5 +39,22 @@ def _limit(text: str) -> float | dict[int, float]:
 
 def parse_limits(texts: Sequence[str]) -> Constraint:
     """Parse one or more limits into one constraint."""
-    parts = [parse_within(text) for text in texts]
+    parts = together([parse_within(text) for text in texts])
     return parts[0] if len(parts) == 1 else AllOf(*parts)
+
+
+def together(parts: Sequence[Within]) -> list[Within]:
+    """Constant limits of the same sides as one constraint, which one model answers for; others as they are."""
+    found: list[Within] = []
+    groups: dict[tuple[bool, bool], list[Within]] = {}
+    for part in parts:
+        if part.varies or part.scale is not None or len(part.sources) > 1:
+            found.append(part)
+        else:
+            groups.setdefault((part.low is None, part.high is None), []).append(part)
+    for (no_low, no_high), group in groups.items():
+        sources = tuple(part.sources[0] for part in group)
+        low, high = ([getattr(part, name) for part in group] for name in ("low", "high"))
+        one = Within(sources, None if no_low else low, None if no_high else high)
+        found.append(group[0] if len(group) == 1 else one)
+    return found

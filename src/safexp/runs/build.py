@@ -18,6 +18,7 @@ from safexp.backups.learned_reset import LearnedReset
 from safexp.backups.penalty import Penalty
 from safexp.backups.recovery import Fallback, Recovery, Reset
 from safexp.constraints import AllOf, Budget, Constraint, Instantaneous, Margin, Schedule
+from safexp.constraints.parse import together
 from safexp.core.arrays import Array
 from safexp.core.costs import CostSource
 from safexp.core.encoding import encoded_size
@@ -145,7 +146,7 @@ def make_envs(task: str, num_envs: int, options: Mapping[str, Any] = MappingProx
 def make_constraint(config: RunConfig) -> Constraint:
     """The constraint of a run's settings, including its limits on signals."""
     parts: list[Constraint] = [] if config.constraint == "within" else [make_named_constraint(config)]
-    parts += config.signal_limits
+    parts += together(config.signal_limits)
     return parts[0] if len(parts) == 1 else AllOf(*parts)
 
 

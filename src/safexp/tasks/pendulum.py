@@ -27,34 +27,47 @@ NOISE = 0.2
 EPISODES = 100
 
 
-class PendulumReach(gym.Wrapper[Any, Any, Any, Any]):
+class PendulumReach(gym.Env[Array, Array]):
     """InvertedPendulum-v5 with a set point as fifth observation; reward 1 − |x − set point| / 0.5 while upright.
 
     `info` has the signals `x` and `angle`, also at `reset`. The original pays 1 for every step, of which a linear
     regulator gets all; here it pays to be quick.
     """
 
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 25}  # noqa: RUF012
+
     def __init__(self, render_mode: str | None = None) -> None:
         with needed_for("Gymnasium's InvertedPendulum"):
-            env = gym.make("InvertedPendulum-v5", render_mode=render_mode, max_episode_steps=-1)
-        super().__init__(env.unwrapped)
+            from gymnasium.envs.mujoco.inverted_pendulum_v5 import InvertedPendulumEnv
+        self.inner: Any = InvertedPendulumEnv(render_mode=render_mode)
+        self.render_mode = render_mode
+        self.action_space = self.inner.action_space
         self.observation_space = spaces.Box(-np.inf, np.inf, (5,), np.float64)
         self.knowledge = Knowledge(log=cautious_log, backup=(regulate, HORIZON))
         self._sign, self._steps = 1.0, 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Start in the middle, nearly at rest; the first set point is left or right by chance."""
-        observation, _ = self.env.reset(seed=seed, options=options)
-        self._sign, self._steps = float(self.env.unwrapped.np_random.choice([-1.0, 1.0])), 0
+        super().reset(seed=seed)
+        observation, _ = self.inner.reset(seed=seed)
+        self._sign, self._steps = float(self.np_random.choice([-1.0, 1.0])), 0
         return self._shown(observation), _signals(observation)
 
     def step(self, action: Any) -> tuple[Array, SupportsFloat, bool, bool, dict[str, Any]]:
         """One step of 40 ms."""
         aimed_at = self._set_point
-        observation, reward, terminated, truncated, _ = self.env.step(action)
+        observation, reward, terminated, truncated, _ = self.inner.step(action)
         self._steps += 1
         paid = float(reward) - abs(float(observation[0]) - aimed_at) / 0.5
         return self._shown(observation), paid, terminated, truncated, _signals(observation)
+
+    def render(self) -> Any:
+        """The picture that MuJoCo draws."""
+        return self.inner.render()
+
+    def close(self) -> None:
+        """Close MuJoCo's window, if there is one."""
+        self.inner.close()
 
     @property
     def _set_point(self) -> float:
@@ -97,8 +110,7 @@ def gains() -> Array:
     """Gains (4,) of the regulator, from finite differences of MuJoCo about the upright position at rest."""
     from scipy.linalg import solve_discrete_are
 
-    env, small = PendulumReach(), 1e-4
-    inner: Any = env.unwrapped
+    inner, small = PendulumReach().inner, 1e-4
     inner.reset(seed=0)
 
     def after(state: Array, control: float) -> Array:
@@ -109,7 +121,7 @@ def gains() -> Array:
     moves = small * np.eye(4)
     a = np.stack([(after(move, 0.0) - after(-move, 0.0)) / (2 * small) for move in moves], axis=1)
     b = ((after(np.zeros(4), small) - after(np.zeros(4), -small)) / (2 * small))[:, None]
-    env.close()
+    inner.close()
     weights, effort = np.diag([5.0, 10.0, 0.1, 0.1]), np.eye(1)
     riccati = solve_discrete_are(a, b, weights, effort)
     return np.linalg.solve(effort + b.T @ riccati @ b, b.T @ riccati @ a)[0]
