@@ -7,8 +7,8 @@ import pytest
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from safexp import MASE, Backup, Calibrated, Known, Reset, Rollout, ShieldedPolicy, Within
-from safexp.backups.drills import Drills
+from safexp import MASE, AllOf, Backup, Budget, Calibrated, Instantaneous, Known, Reset, Rollout, ShieldedPolicy, Within
+from safexp.backups.drills import Drills, discounts_of
 from safexp.envs.guard import Guard
 from safexp.shield.shield import Shield
 from support.cart import Cart, advance, brake, cautious_log
@@ -120,8 +120,21 @@ def test_a_drill_whose_certificate_was_wrong_is_a_miss():
     assert again.metrics() == {"drills": 3, "drills_missed": 2}
 
 
+def test_sums_are_judged_as_sums():
+    drills = Drills(1, 2, 0.9, [0.5, np.nan])
+    here = np.ones(1, dtype=bool)
+    while not drills.running.any():
+        drills.begin(here, np.array([[1.7, 0.9]]))
+    for _ in range(3):
+        drills.note(np.array([[1.0, 0.8]]), ~here)  # 1 + 1/2 + 1/4, and never more than 0.8
+    assert (drills.judged, drills.missed) == (1, 1)
+    assert discounts_of(AllOf(Budget(3.0, 0.9), Instantaneous(0.5), Within(0, -1.0, 1.0))) == pytest.approx(
+        [0.9, np.nan, np.nan, np.nan], nan_ok=True
+    )
+
+
 def test_a_drill_that_its_episode_ends_early_says_nothing():
-    drills = Drills(1, 5, 0.9)
+    drills = Drills(1, 5, 0.9, [np.nan, np.nan])
     here = np.ones(1, dtype=bool)
     while not drills.running.any():
         drills.begin(here, np.full((1, 2), 0.5))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from safexp.constraints import AllOf, Constraint
 from safexp.constraints.base import TOLERANCE
 from safexp.core.arrays import Array, Flags
 
@@ -15,23 +18,28 @@ class Drills:
     """Drills in n environments, and what became of them.
 
     A drill begins with a certified action, after which the backup drives for its horizon. The certificate was *missed*
-    if a cost on the way was above its bound. A drill that its episode ends is judged only if it had missed by then.
+    if the largest cost on the way, or their sum, was above its bound. A drill that its episode ends is judged only if
+    it had missed by then.
 
     Args:
         num_envs: n.
         horizon: how many steps the backup drives.
         share: of all steps to spend on drills.
+        discounts: (K,) discounts of the sums that bounds are about; NaN where a bound is about the largest cost.
         seed: of the lot that decides where drills begin.
     """
 
-    def __init__(self, num_envs: int, horizon: int, share: float, seed: int = 0) -> None:
+    def __init__(
+        self, num_envs: int, horizon: int, share: float, discounts: Sequence[float] = (math.nan,), seed: int = 0
+    ) -> None:
         self.horizon = horizon
         self.share = share
         self.judged = self.missed = 0
+        self._discounts = np.array(discounts)
         self._rng = np.random.default_rng(seed)
         self._left = np.zeros(num_envs, dtype=np.int64)
-        self._bounds: Array = np.zeros((num_envs, 1))
-        self._worst: Array = np.zeros((num_envs, 1))
+        self._bounds: Array = np.zeros((num_envs, len(discounts)))
+        self._worst: Array = np.zeros((num_envs, len(discounts)))
 
     @property
     def running(self) -> Flags:
@@ -46,8 +54,6 @@ class Drills:
         begins = certified & ~self.running & (self._rng.random(len(certified)) < rate)
         if not begins.any():
             return
-        if self._bounds.shape != bounds.shape:
-            self._bounds, self._worst = np.zeros_like(bounds), np.zeros_like(bounds)
         self._left[begins] = self.horizon + 1
         self._bounds[begins], self._worst[begins] = bounds[begins], 0.0
 
@@ -56,8 +62,9 @@ class Drills:
         running = self.running
         if not running.any():
             return
-        costs = costs.reshape(len(costs), -1)
-        self._worst[running] = np.maximum(self._worst[running], costs[running])
+        costs, worst = costs.reshape(len(costs), -1)[running], self._worst[running]
+        weights = self._discounts ** (self.horizon + 1 - self._left[running])[:, None]
+        self._worst[running] = np.where(np.isnan(weights), np.maximum(worst, costs), worst + weights * costs)
         self._left[running] -= 1
         missed = (self._worst > self._bounds + TOLERANCE).any(axis=1)
         over = running & ((self._left == 0) | (ended & missed))
@@ -81,3 +88,12 @@ class Drills:
         """Take back what `state` gave."""
         if "drills" in state:
             self.judged, self.missed = map(int, state["drills"])
+
+
+def discounts_of(constraint: Constraint) -> list[float]:
+    """For each cost (K,) of a constraint the discount of its sum, NaN where every single cost is limited."""
+    found: list[float] = []
+    for part in constraint.parts if isinstance(constraint, AllOf) else (constraint,):
+        own = math.nan if part.on_every_step else float(getattr(part, "discount", 1.0))
+        found += [own] * part.num_costs
+    return found

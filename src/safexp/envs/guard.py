@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
-from safexp.backups.drills import Drills
+from safexp.backups.drills import Drills, discounts_of
 from safexp.backups.penalty import Penalty
 from safexp.backups.recovery import Driven, Recovery, Reset
 from safexp.constraints import Constraint
@@ -104,7 +104,7 @@ class Guard(Recording):
         self._question: Question | None = None
         self._glance: Glance | None = None
         self._decisions: Decisions
-        self.drills = Drills(n, self.backup.horizon, self.backup.drills)
+        self.drills = Drills(n, self.backup.horizon, self.backup.drills, discounts_of(constraint))
         self._states: Array = np.empty((n, 0))
         self._viable = self._everywhere
         self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)

@@ -18,12 +18,13 @@ LEVEL_TOLERANCE = 1e-6
 
 
 def ask(
-    quantifier: Quantifier, states: Array, actions: Array, levels: Levels | None = None
+    quantifier: Quantifier, states: Array, actions: Array, levels: Levels | None = None, most: float = 1.0
 ) -> tuple[Array, Array, str]:
     """Upper bounds and widths (n, m, K) of the costs of `actions` (n, m, da) in `states` (n, ds), and what went wrong.
 
-    Bounds are min(1, mean + width), rounded down to the largest of a cost's `levels` that can occur, if it has any. An
-    exception, a NaN, a negative width or a wrong shape makes bound and width infinite, and a message that is not empty.
+    Bounds are min(`most`, mean + width), rounded down to the largest of a cost's `levels` that can occur, if it has
+    any. An exception, a NaN, a negative width or a wrong shape makes bound and width infinite, and a message that is
+    not empty.
     """
     num_costs = quantifier.num_costs
     shape = (*actions.shape[:2], num_costs)
@@ -37,25 +38,29 @@ def ask(
         return np.full(shape, np.inf), np.full(shape, np.inf), f"{type(error).__name__}: {error}"
     usable = np.isfinite(mean) & (width >= 0)
     if every(usable):
-        return _rounded(mean + width, levels), width, ""
+        return _rounded(mean + width, levels, most), width, ""
     problem = f"{int((~usable).sum())} of {usable.size} predictions are NaN or have a negative width"
-    bounds = _rounded(np.where(usable, mean, 0.0) + np.where(usable, width, np.inf), levels)
+    bounds = _rounded(np.where(usable, mean, 0.0) + np.where(usable, width, np.inf), levels, most)
     return np.where(usable, bounds, np.inf), np.where(usable, width, np.inf), problem
 
 
 def where_demanded(
-    answer: Callable[[Array, Array], tuple[Array, Array]], states: Array, candidates: Array, limits: Array
+    answer: Callable[[Array, Array], tuple[Array, Array]],
+    states: Array,
+    candidates: Array,
+    limits: Array,
+    most: float = 1.0,
 ) -> tuple[Array, Array]:
-    """Bounds and widths (n, m, K) of candidates (n, m, da), asked for only where a threshold (n, K) is below 1.
+    """Bounds and widths (n, m, K) of candidates (n, m, da), asked for only where a threshold (n, K) is below `most`.
 
-    Elsewhere everything is allowed: bound 1, width infinite.
+    Elsewhere everything is allowed: bound `most`, width infinite.
     """
-    below = limits < 1.0
+    below = limits < most
     if below.all():
         return answer(states, candidates)
     demanding = below.any(axis=1)
     shape = (*candidates.shape[:2], limits.shape[1])
-    bounds, widths = np.ones(shape), np.full(shape, np.inf)
+    bounds, widths = np.full(shape, most), np.full(shape, np.inf)
     if demanding.any():
         bounds[demanding], widths[demanding] = answer(states[demanding], candidates[demanding])
     return bounds, widths
@@ -110,8 +115,8 @@ def check_levels(levels: Levels, costs: Array) -> None:
             )
 
 
-def _rounded(bounds: Array, levels: Levels | None) -> Array:
-    bounds = np.minimum(np.maximum(bounds, 0.0), 1.0)  # np.clip, at half its price for few numbers
+def _rounded(bounds: Array, levels: Levels | None, most: float) -> Array:
+    bounds = np.minimum(np.maximum(bounds, 0.0), most)  # np.clip, at half its price for few numbers
     if levels is None:
         return bounds
     for k, own in enumerate(levels):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from safexp.constraints import Within
+from safexp.constraints import Constraint, Within
 from safexp.core.arrays import Array, Observations
 from safexp.core.encoding import decode_observations, encode_actions, encoded_size
 from safexp.core.signals import in_observation, signal_in
@@ -63,6 +64,12 @@ def course_of(
     if isinstance(action_space, spaces.Box):
         low, high = (part.ravel().astype(np.float64) for part in (action_space.low, action_space.high))
     return Course(act, signals, backup.horizon, low, high)
+
+
+def largest_bound(constraint: Constraint | None, backup: BackupController | None) -> float:
+    """The largest cost that is told apart: 1, the most that a step can cost, or no limit on the sum until rest."""
+    sums = constraint is not None and not constraint.on_every_step
+    return math.inf if backup is not None and backup.horizon and sums else 1.0
 
 
 def check_backup(backup: Any, observation_space: spaces.Space[Any], action_space: spaces.Box | spaces.Discrete) -> None:

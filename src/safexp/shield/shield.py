@@ -41,7 +41,7 @@ from safexp.shield.certificates import certificate_for
 from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.files import build_shield, describe_shield, restore_shield
 from safexp.shield.logs import Log, encode_log, read_log
-from safexp.shield.lookahead import BackupController, check_backup
+from safexp.shield.lookahead import BackupController, check_backup, largest_bound
 from safexp.shield.questions import Question, checked_thresholds, steady_thresholds, with_signals
 from safexp.shield.rehearsal import Rehearsal, rehearse
 from safexp.shield.transitions import transitions_of
@@ -107,6 +107,7 @@ class Shield:
         self.backup = backup
         if backup is not None:
             check_backup(backup, observation_space, self.action_space)
+        self._most = largest_bound(constraint, backup)
         self.num_candidates = num_candidates
         self.levels = as_levels(levels, quantifier)
         if safe_action is not None and seed_controller is not None:
@@ -382,11 +383,11 @@ class Shield:
 
     def _bounds(self, states: Array, candidates: Array, limits: Array) -> tuple[Array, Array]:
         """Upper bounds and widths (n, m, K) of the candidates' costs (n, m, da)."""
-        return where_demanded(self._ask, states, candidates, limits)
+        return where_demanded(self._ask, states, candidates, limits, self._most)
 
     def _ask(self, states: Array, candidates: Array) -> tuple[Array, Array]:
         with self.span("quantifier"):
-            bounds, widths, problem = ask(self.quantifier, states, candidates, self.levels)
+            bounds, widths, problem = ask(self.quantifier, states, candidates, self.levels, self._most)
         if problem:
             self._failed(problem)
         return bounds, widths

@@ -1,0 +1,110 @@
+"""The theorem of docs/backups.md on random finite problems: certified actions and a backup keep the constraint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from safexp import Backup, Budget, Instantaneous, Known
+from safexp.envs.guard import Guard
+from safexp.shield.shield import Shield
+
+STATES, ACTIONS, STEPS = 8, 3, 25
+FAR = 1e6
+
+
+class Finite(gym.Env[np.int64, np.int64]):
+    """A random problem with costs 0, ½ and 1; state 0 is at rest under action 0, and the ledger adds up true costs."""
+
+    def __init__(self, seed: int, branches: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.observation_space, self.action_space = spaces.Discrete(STATES), spaces.Discrete(ACTIONS)
+        self.following = rng.integers(0, STATES, (STATES, ACTIONS, branches))
+        self.costs = rng.choice([0.0, 0.0, 0.5, 1.0], (STATES, ACTIONS))
+        self.following[0, 0], self.costs[0, 0] = 0, 0.0
+        self.controller = rng.integers(0, ACTIONS, STATES)
+        self.controller[0] = 0
+        self.ledger: list[list[float]] = []
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.int64, dict]:
+        super().reset(seed=seed)
+        self.state, self.taken = int(self.np_random.integers(STATES)), 0
+        self.ledger.append([])
+        self.first = self.state
+        return np.int64(self.state), {}
+
+    def step(self, action: np.int64) -> tuple[np.int64, float, bool, bool, dict]:
+        cost = float(self.costs[self.state, action])
+        self.ledger[-1].append(cost)
+        self.state = int(self.np_random.choice(self.following[self.state, action]))
+        self.taken += 1
+        return np.int64(self.state), 0.0, False, self.taken >= STEPS, {"cost": cost}
+
+    def worst(self, horizon: int, combine: Any) -> np.ndarray:
+        """The worst of (state, action), then the controller for its horizon; `FAR` where it is then not at rest."""
+        to_go = np.where(np.arange(STATES) == 0, 0.0, FAR)
+        for _ in range(horizon):
+            own = np.arange(STATES), self.controller
+            to_go = combine(self.costs[own], to_go[self.following[own]].max(axis=1))
+            to_go[0] = 0.0
+        return combine(self.costs, to_go[self.following].max(axis=2))
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    branches=st.integers(1, 2),
+    horizon=st.integers(1, 10),
+    budget=st.sampled_from([None, 0.0, 1.5, 3.0]),
+)
+def test_certified_actions_and_the_backup_never_break_the_constraint(seed, branches, horizon, budget):
+    env = Finite(seed, branches)
+    constraint = Instantaneous(0.5) if budget is None else Budget(budget)
+    worst = env.worst(horizon, np.maximum if budget is None else np.add)
+
+    def certificate(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        return worst[states.argmax(axis=1), actions.argmax(axis=1)]
+
+    def controller(observations: np.ndarray) -> np.ndarray:
+        return env.controller[np.asarray(observations).astype(int)]
+
+    venv = DummyVecEnv([lambda: env])
+    venv.seed(seed)
+    backup = Backup(controller, horizon, drills=0.1)
+    shield = Shield(Known(certificate), venv.observation_space, venv.action_space, constraint=constraint, backup=backup)
+    guard = Guard(venv, constraint, shield, None, backup=backup)
+    guard.reset()
+    rng, starts = np.random.default_rng(seed), [env.first]
+    for _ in range(4 * STEPS):
+        _, _, dones, infos = guard.step(rng.integers(0, ACTIONS, 1))
+        assert not infos[0]["shield"]["stopped"]
+        if dones[0]:
+            starts.append(env.first)
+    guard.close()
+    own = worst[np.arange(STATES), env.controller]
+    for start, costs in zip(starts, env.ledger, strict=True):
+        if own[start] > (0.5 if budget is None else budget):
+            continue  # the theorem assumes a first state whose own backup keeps the constraint
+        assert (max(costs, default=0.0) <= 0.5) if budget is None else (sum(costs) <= budget + 1e-9)
+    assert guard.drills.missed == 0
+    assert guard.recorder.stops == 0
+
+
+def test_a_horizon_that_is_too_short_is_found_out():
+    """A corridor that leads to a cost in two steps, whatever is done: one step ahead certifies it, two do not."""
+    env = Finite(0, 1)
+    env.following[:] = 0
+    env.costs[:] = 0.0
+    env.following[3, :], env.following[2, :], env.costs[2, :] = 2, 0, 1.0
+    env.controller[:] = 0
+    assert env.worst(1, np.maximum)[3, 0] == pytest.approx(1.0)
+    assert env.worst(2, np.maximum)[3, 0] == pytest.approx(1.0)
+    env.following[2, :], env.costs[2, :] = 4, 0.0
+    assert env.worst(1, np.maximum)[3, 0] == FAR  # it is not at rest after its horizon
+    assert env.worst(2, np.maximum)[3, 0] == pytest.approx(0.0)
