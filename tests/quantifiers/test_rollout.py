@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from safexp import Backup, Calibrated, Instantaneous, Log, Rollout, Shield, Within
+from safexp import Backup, Calibrated, Instantaneous, Log, Rollout, Shield, SparseGP, Within
 from safexp.quantifiers.base import Transitions
 from safexp.quantifiers.dynamics import Dynamics, degrees
 from safexp.quantifiers.replays import Course, drilled, replay
@@ -196,6 +196,8 @@ def test_errors_say_what_to_give():
         Shield(Rollout(), STATES, ACTIONS, constraint=LIMIT)
     with pytest.raises(ValueError, match=r"Within\(\.\.\.\), not for Instantaneous"):
         Shield(Rollout(), STATES, ACTIONS, constraint=Instantaneous(0.5), backup=Backup(brake, 5))
+    with pytest.raises(ValueError, match="SparseGP bounds one step, and the backup drives for 5: use Rollout"):
+        Shield(Calibrated(SparseGP()), STATES, ACTIONS, constraint=LIMIT, backup=Backup(brake, 5))
     with pytest.raises(ValueError, match=r"degree=4\) must be 1, 2 or 3"):
         Rollout(degree=4)
     with pytest.raises(ValueError, match="has no limits yet"):

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from safexp.constraints import AllOf, Constraint, Within
 from safexp.core.encoding import encoded_size
-from safexp.quantifiers.base import Quantifier
+from safexp.quantifiers.base import Quantifier, inner_of
 from safexp.quantifiers.calibrated import Calibrated
 from safexp.quantifiers.change import ChangeModel
 from safexp.quantifiers.known import Known
@@ -49,6 +49,8 @@ def certificate_for(
         quantifier = quantifier if all(a is b for a, b in zip(found, given, strict=True)) else PerCost(*found)
     elif len(parts) == 1:
         quantifier = _for_part(constraint, quantifier, setting)
+    if backup is not None and backup.horizon:
+        _check_looks_ahead(quantifier, backup.horizon)
     if quantifier.num_costs != constraint.num_costs:
         raise ValueError(
             f"quantifiers for {quantifier.num_costs} costs, but {type(constraint).__name__} limits "
@@ -102,3 +104,14 @@ def _is_entry(source: Any, space: spaces.Space[Any]) -> bool:
     if isinstance(source, str):
         return isinstance(space, spaces.Dict) and source in space.spaces
     return isinstance(source, int | np.integer)
+
+
+def _check_looks_ahead(quantifier: Quantifier, horizon: int) -> None:
+    """Raise `ValueError` where a learned quantifier answers for one step only."""
+    if quantifier.is_regression:
+        raise ValueError(
+            f"{type(quantifier).__name__} bounds one step, and the backup drives for {horizon}: use Rollout(), or "
+            "Known(<bound on an action and then the backup>)."
+        )
+    for part in inner_of(quantifier):
+        _check_looks_ahead(part, horizon)
