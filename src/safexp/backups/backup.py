@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.backups.recovery import Controller, Recovery
-from safexp.core.arrays import Array, Flags, Observations
+from safexp.backups.recovery import Recovery
+from safexp.core.arrays import Array, Controller, Flags, Observations
 
 
 class Backup(Recovery):

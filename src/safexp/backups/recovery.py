@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safexp.constraints import Constraint
-from safexp.core.arrays import Array, Flags, Observations, batch_size
+from safexp.core.arrays import Array, Controller, Flags, Observations, batch_size
 from safexp.core.costs import Step
 
 if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv
 
-Controller = Callable[[Observations], ArrayLike]
 WayOut = Callable[[Observations], ArrayLike]
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Indices = NDArray[np.int64]
 Observations = Any
 """A batch of observations: an array (n, ...), or a dict of such arrays."""
+Controller = Callable[[Observations], ArrayLike]
+"""Actions (n, ...) for a batch of observations."""
 
 
 def every(flags: Flags) -> bool:

@@ -35,7 +35,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from safexp.backups.penalty import Penalty
 from safexp.backups.recovery import Recovery
 from safexp.constraints import Constraint
-from safexp.core.arrays import Array, Observations, as_batch
+from safexp.core.arrays import Array, Controller, Observations, as_batch
 from safexp.core.encoding import encode_observations
 from safexp.envs.guard import Guard
 from safexp.envs.vector import as_vec_env
@@ -50,7 +50,7 @@ from safexp.records.input_shift import InputSample
 from safexp.shield.candidates import SafeAction
 from safexp.shield.decisions import Decision
 from safexp.shield.logs import Log, read_log
-from safexp.shield.shield import Controller, Shield
+from safexp.shield.shield import Shield
 from safexp.shield.transitions import parts_of
 
 log = logging.getLogger("safexp")
@@ -117,8 +117,10 @@ class MASE(Agent):
         trust: Trust = "calibrated",
     ) -> None:
         for name, given, kind in [
-            *(("constraint", constraint, Constraint), ("quantifier", quantifier, Quantifier)),
-            *(("penalty", penalty, Penalty), ("backup", backup, Recovery)),
+            ("constraint", constraint, Constraint),
+            ("quantifier", quantifier, Quantifier),
+            ("penalty", penalty, Penalty),
+            ("backup", backup, Recovery),
         ]:
             if not isinstance(given, kind) and not (given is None and name in ("penalty", "backup")):
                 raise TypeError(f"{name}={given!r} is not a safexp.{kind.__name__}.")

@@ -33,7 +33,7 @@ class Course(NamedTuple):
     high: Array | None
 
 
-class Trajectory(NamedTuple):
+class Prediction(NamedTuple):
     """Successive states (T + 1, n, ds), and the actions (T, n, da) between them."""
 
     states: Array
@@ -49,12 +49,12 @@ class Replay(NamedTuple):
         within: which steps (T, w) belong to the stretch that a window began in.
     """
 
-    trajectory: Trajectory
+    trajectory: Prediction
     signals: Array
     within: Flags
 
 
-def drive(model: Dynamics, states: Array, act: Callable[[int, Array], Array], steps: int) -> Trajectory:
+def drive(model: Dynamics, states: Array, act: Callable[[int, Array], Array], steps: int) -> Prediction:
     """Predict from states (n, ds) on, with the actions that `act` chooses at each step."""
     path, actions = np.empty((steps + 1, *states.shape)), []
     path[0] = states
@@ -62,7 +62,7 @@ def drive(model: Dynamics, states: Array, act: Callable[[int, Array], Array], st
         for k in range(steps):
             actions.append(act(k, path[k]))
             path[k + 1] = model.step(path[k], actions[-1])
-    return Trajectory(path, np.stack(actions))
+    return Prediction(path, np.stack(actions))
 
 
 def replay(model: Dynamics, course: Course, data: Transitions, starts: NDArray[np.int64]) -> Replay:

@@ -13,7 +13,7 @@ from safexp.core.signals import Sides
 from safexp.quantifiers.base import Quantifier, Transitions, arguments_of, error_in_widths, rows_of, stretches_of
 from safexp.quantifiers.dynamics import Dynamics, degrees
 from safexp.quantifiers.regression import check_delta
-from safexp.quantifiers.replays import Course, Trajectory, drilled, drive, evenly, next_states_of, replay
+from safexp.quantifiers.replays import Course, Prediction, drilled, drive, evenly, next_states_of, replay
 from safexp.quantifiers.support import REACH, Support
 from safexp.quantifiers.targets import normal_multiplier
 
@@ -204,7 +204,7 @@ class Rollout(Quantifier):
             self._moments, self._middle = np.array(state["moments"]), np.array(state["middle"])
         self._support.restore(state)
 
-    def _path(self, trajectory: Trajectory) -> Path:
+    def _path(self, trajectory: Prediction) -> Path:
         """Signals and widths along predicted states."""
         course, model = self._bound_course(), self._known_model()
         states, actions = trajectory

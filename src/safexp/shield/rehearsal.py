@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from safexp.constraints import Account, Constraint
-from safexp.core.arrays import Array, as_batch
+from safexp.core.arrays import Array, Controller, as_batch
 from safexp.core.costs import Step
 
 if TYPE_CHECKING:
-    from safexp.shield.shield import Controller, Shield
+    from safexp.shield.shield import Shield
 
 
 class Rehearsal(NamedTuple):

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from safexp.constraints import Constraint
 from safexp.core import files
-from safexp.core.arrays import Array, Flags, Observations, as_batch, batch_size, every, some
+from safexp.core.arrays import Array, Controller, Flags, Observations, as_batch, batch_size, every, some
 from safexp.core.encoding import check_action_space, decode_actions, encode_actions, encode_observations
 from safexp.core.spans import Spans, untimed
 from safexp.quantifiers.base import Quantifier
@@ -47,7 +47,6 @@ from safexp.shield.rehearsal import Rehearsal, rehearse
 from safexp.shield.transitions import transitions_of
 from safexp.shield.vouched import Vouched
 
-Controller = Callable[[Observations], ArrayLike]
 log = logging.getLogger("safexp")
 
 

@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from safexp.core.arrays import Array
-from safexp.studies.finite.grid_explorer import Run
+from safexp.studies.finite.grid_explorer import Walk
 from safexp.tasks.grid_world import GridWorld, violations
 
 
-def write_figure(world: GridWorld, limits: Array, blind: Run, seeing: Run, path: Path) -> None:
+def write_figure(world: GridWorld, limits: Array, blind: Walk, seeing: Walk, path: Path) -> None:
     """A world's altitude and reward with both paths, and the cells MASE certified as time went on.
 
     `limits` (T,) are the thresholds in force, `blind` is SNO-MDP's run and `seeing` MASE's.
@@ -50,6 +50,6 @@ def write_figure(world: GridWorld, limits: Array, blind: Run, seeing: Run, path:
     figure.savefig(path, dpi=150)
 
 
-def _path(axes: Axes, run: Run, n: int, colour: str, label: str) -> None:
+def _path(axes: Axes, run: Walk, n: int, colour: str, label: str) -> None:
     rows, columns = np.divmod(run.path, n)
     axes.plot(columns, rows, color=colour, lw=1.4, alpha=0.9, label=label)

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from safexp.core.arrays import Array
 from safexp.report.terminal import print_study, track
-from safexp.studies.finite.grid_explorer import PlannerSettings, Run
+from safexp.studies.finite.grid_explorer import PlannerSettings, Walk
 from safexp.studies.finite.grid_mase import grid_mase
 from safexp.studies.finite.sno_mdp import sno_mdp
 from safexp.studies.grid_world_figure import write_figure
@@ -58,7 +58,7 @@ class GridWorldStudy:
 
 
 @dataclass(frozen=True)
-class Row:
+class GridWorldRow:
     """One method under one kind of threshold and one β, over all worlds.
 
     `ratio` is its reward over SNO-MDP's, mean ± deviation; `ratio_ended` the same when the first violation
@@ -84,7 +84,7 @@ class GridWorldTable:
     """All rows, what they were made with, and the processor time they took."""
 
     study: GridWorldStudy
-    rows: tuple[Row, ...]
+    rows: tuple[GridWorldRow, ...]
     cpu_seconds: float
 
 
@@ -96,7 +96,7 @@ PAPER = {
 
 @dataclass(frozen=True, eq=False)
 class _Outcome:
-    run: Run
+    run: Walk
     reward: float
     reward_until_violation: float
     violated: bool
@@ -134,7 +134,7 @@ def grid_world_table(study: GridWorldStudy, progress: Callable[[int], None] | No
     return GridWorldTable(study, rows, time.process_time() - began)
 
 
-def _judge(world: GridWorld, run: Run, limits: Array) -> _Outcome:
+def _judge(world: GridWorld, run: Walk, limits: Array) -> _Outcome:
     unsafe = violations(world.altitude, run.path, limits)
     end = int(np.argmax(unsafe)) + 1 if unsafe.any() else len(run.rewards)
     drop = world.altitude.ravel()[:, None] - world.altitude.ravel()[world.next_state]
@@ -148,10 +148,10 @@ def _judge(world: GridWorld, run: Run, limits: Array) -> _Outcome:
     )
 
 
-def _row(thresholds: str, beta: float, method: str, own: list[_Outcome], base: list[_Outcome]) -> Row:
+def _row(thresholds: str, beta: float, method: str, own: list[_Outcome], base: list[_Outcome]) -> GridWorldRow:
     ratio = np.array([a.reward / b.reward for a, b in zip(own, base, strict=True)])
     ended = np.array([a.reward_until_violation / b.reward_until_violation for a, b in zip(own, base, strict=True)])
-    return Row(
+    return GridWorldRow(
         thresholds=thresholds,
         beta=beta,
         method=method,
@@ -194,7 +194,7 @@ def rich_table(table: GridWorldTable) -> Table:
     return shown
 
 
-def _remark(row: Row, worlds: int) -> str:
+def _remark(row: GridWorldRow, worlds: int) -> str:
     return (
         f"β = {row.beta:g}, fixed: same path in {row.same_path} of {worlds} worlds, "
         f"{row.unsafe_certified} unsafe pairs ever certified"

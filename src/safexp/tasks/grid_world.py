@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from safexp.core.arrays import Array, Flags
-
-Indices = NDArray[np.int64]
+from safexp.core.arrays import Array, Flags, Indices
 
 STAY, RIGHT, DOWN, LEFT, UP = range(5)
 STEPS = ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0))

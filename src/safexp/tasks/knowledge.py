@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 
-from safexp.backups.recovery import Controller, WayOut
-from safexp.core.arrays import Array
+from safexp.backups.recovery import WayOut
+from safexp.core.arrays import Array, Controller
 from safexp.shield.logs import Log
 
 

@@ -7,9 +7,9 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from safexp.core.arrays import Array
+from safexp.core.arrays import Array, Flags, Indices
 from safexp.quantifiers.glm import GLM, Width
-from safexp.studies.finite.linear_mdp import STOP, Indices, LinearCMDP, Mask
+from safexp.studies.finite.linear_mdp import STOP, LinearCMDP
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class GLMMASESettings:
     seed_everywhere: bool = False
 
 
-class Episode(NamedTuple):
+class GLMEpisode(NamedTuple):
     """One episode: its policy table (H, S), n + 1 states around the n actions executed, and how it ended."""
 
     policy: Indices
@@ -79,7 +79,7 @@ class GLMMASE:
         """Whether any action is certified in the first state."""
         return bool(self.judge()[0][0, self._problem.start].any())
 
-    def episode(self) -> Episode:
+    def episode(self) -> GLMEpisode:
         """Lines 2-15: roll out within A⁺, stop where it is empty, then learn."""
         self._count += 1
         certified, promising, width = self.judge()
@@ -92,9 +92,9 @@ class GLMMASE:
         policy = np.where(certified.any(axis=2), np.where(certified, score, -np.inf).argmax(axis=2), STOP)
         states, actions, stopped = self._roll_out(policy)
         self._learn(states, actions)
-        return Episode(policy, states, actions, stopped, forced)
+        return GLMEpisode(policy, states, actions, stopped, forced)
 
-    def judge(self) -> tuple[Mask, Mask, Array]:
+    def judge(self) -> tuple[Flags, Flags, Array]:
         """A⁺ (H, S, A) for each step's threshold, what may yet prove safe by the margin, and the width Γ (S, A)."""
         shape, thresholds = self._problem.cost.shape, self._problem.thresholds[:, None, None]
         mean, width = self.quantifier.bounds(self._phi)
@@ -102,7 +102,7 @@ class GLMMASE:
         promising = ~certified & ((mean - width).reshape(shape) <= thresholds - self._settings.margin)
         return certified, promising, width.reshape(shape)
 
-    def optimistic_values(self, certified: Mask, width: Array) -> Array:
+    def optimistic_values(self, certified: Flags, width: Array) -> Array:
         """Q̂_h (H, S, A) by backward regression on all data, rewritten under the quantifier of today.
 
         A next state without a certified action is terminal and pays the penalty in place of the reward.
@@ -114,7 +114,7 @@ class GLMMASE:
         penalty = np.maximum(-self._settings.penalty / np.maximum(width.min(axis=1), 1e-12), -caps[0])
         inverse = np.linalg.inv(self._gram)
         bonus = self._settings.optimism * caps[0] * np.sqrt(((self._phi @ inverse) * self._phi).sum(axis=2))
-        going_on: Mask = np.asarray(certified.any(axis=2))
+        going_on: Flags = np.asarray(certified.any(axis=2))
         estimates = np.empty(certified.shape)
         value, goes_on = np.zeros(len(penalty)), np.ones(len(penalty), dtype=bool)
         for h in reversed(range(problem.horizon)):

@@ -15,10 +15,10 @@ from typing import Literal, NamedTuple, final
 import numpy as np
 from scipy.special import ndtr
 
-from safexp.core.arrays import Array, Flags
+from safexp.core.arrays import Array, Flags, Indices
 from safexp.studies.finite.grid_gp import GridGP
 from safexp.studies.finite.grid_planning import policy_iteration, returnable, shortest_route
-from safexp.tasks.grid_world import STAY, GridWorld, Indices
+from safexp.tasks.grid_world import STAY, GridWorld
 
 EarlyStop = Literal["es2", "p-es2", "never"]
 
@@ -62,7 +62,7 @@ Judge = Callable[[Array, Array], Belief]
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Walk:
     """A path of T + 1 cells, the T rewards of the cells entered, and what was certified meanwhile.
 
     `certified` (N, 5) are the moves certified, reachable and returnable in the end and `certified_pairs` (T,)
@@ -81,7 +81,7 @@ class Run:
     stopped: bool
 
 
-def walk(world: GridWorld, judges: Iterable[Judge], settings: PlannerSettings) -> Run:
+def walk(world: GridWorld, judges: Iterable[Judge], settings: PlannerSettings) -> Walk:
     """Let the planner walk, judged at each step by the next judge, and stopped before a step without a safe action."""
     explorer = Explorer(world, settings)
     path, pairs = [world.start], list[int]()
@@ -105,7 +105,7 @@ def walk(world: GridWorld, judges: Iterable[Judge], settings: PlannerSettings) -
     if pairs:
         explorer.survey(path[-1], judge)
         ever |= explorer.certified
-    return Run(
+    return Walk(
         path=np.array(path),
         rewards=world.reward.ravel()[path[1:]],
         certified=explorer.usable,

@@ -7,8 +7,8 @@ from typing import final
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
 
-from safexp.core.arrays import Array
-from safexp.tasks.grid_world import DOWN, LEFT, RIGHT, UP, Indices, axis_kernel
+from safexp.core.arrays import Array, Indices
+from safexp.tasks.grid_world import DOWN, LEFT, RIGHT, UP, axis_kernel
 
 
 @final

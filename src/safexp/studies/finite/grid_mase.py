@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from safexp.core.arrays import Array
-from safexp.studies.finite.grid_explorer import Belief, PlannerSettings, Run, walk
+from safexp.studies.finite.grid_explorer import Belief, PlannerSettings, Walk, walk
 from safexp.tasks.grid_world import GridWorld
 
 
@@ -22,7 +22,7 @@ def grid_mase(
     *,
     beta: float = 4.0,
     settings: PlannerSettings | None = None,
-) -> Run:
+) -> Walk:
     """Run MASE for as many steps as there are cost thresholds b_h, which are taken one at a time.
 
     Lines 3-9 of Algorithm 1: only actions of A⁺ are executed, and when A⁺ of the next step is empty the run

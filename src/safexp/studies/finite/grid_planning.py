@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from safexp.core.arrays import Array, Flags
-from safexp.tasks.grid_world import DOWN, LEFT, RIGHT, UP, Indices
+from safexp.core.arrays import Array, Flags, Indices
+from safexp.tasks.grid_world import DOWN, LEFT, RIGHT, UP
 
 
 def returnable(allowed: Flags, state: int) -> Flags:

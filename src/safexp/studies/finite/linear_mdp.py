@@ -6,13 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from safexp.core.arrays import Array
+from safexp.core.arrays import Array, Flags, Indices
 from safexp.quantifiers.links import IDENTITY, Link
-
-Indices = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 STOP = -1
 """The entry of a policy table where the episode is stopped."""
@@ -57,7 +53,7 @@ class LinearCMDP:
         return self.link.value(self.features @ self.cost_weights)
 
     @cached_property
-    def safe(self) -> Mask:
+    def safe(self) -> Flags:
         """Which actions (H, S, A) truly satisfy g ≤ b_h."""
         return self.cost <= self.thresholds[:, None, None]
 
@@ -146,7 +142,7 @@ def random_linear_cmdp(
     return LinearCMDP(features, measures, reward_weights, cost_weights, thresholds, link=link)
 
 
-def _optimal_value(problem: LinearCMDP, allowed: Mask) -> float:
+def _optimal_value(problem: LinearCMDP, allowed: Flags) -> float:
     """By dynamic programming; an episode in a state without an allowed action ends there."""
     value = np.zeros(len(problem.features))
     for choices in allowed[::-1]:

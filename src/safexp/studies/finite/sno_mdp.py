@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import repeat
 
 from safexp.core.arrays import Array
-from safexp.studies.finite.grid_explorer import Belief, PlannerSettings, Run, walk
+from safexp.studies.finite.grid_explorer import Belief, PlannerSettings, Walk, walk
 from safexp.tasks.grid_world import GridWorld
 
 
-def sno_mdp(world: GridWorld, *, steps: int = 200, beta: float = 4.0, settings: PlannerSettings | None = None) -> Run:
+def sno_mdp(world: GridWorld, *, steps: int = 200, beta: float = 4.0, settings: PlannerSettings | None = None) -> Walk:
     """Run SNO-MDP, which believes in `world.threshold` all along.
 
     `beta` scales the confidence interval of a move's safety. The original's 2 is not safe; see

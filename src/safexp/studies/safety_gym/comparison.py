@@ -26,7 +26,7 @@ Selection = Mapping[tuple[str, str], Sequence[Result]]
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """A method on a task, over all its seeds.
 
     `violated` training episodes broke the constraint, also some that had not ended; the exact 95% interval is of the
@@ -99,7 +99,7 @@ def _problem(result: Result | None, epochs: int, budget: float) -> str | None:
     return None if epochs in result.lines else f"without a summary after {epochs:,} of {len(result.metrics):,} epochs"
 
 
-def compare(selection: Selection, epochs: int) -> list[Row]:
+def compare(selection: Selection, epochs: int) -> list[ComparisonRow]:
     """A row for every method on every task that has a run."""
     returns = {key: _returns([result.lines[epochs] for result in runs]) for key, runs in selection.items()}
     return [
@@ -108,7 +108,7 @@ def compare(selection: Selection, epochs: int) -> list[Row]:
     ]
 
 
-def _row(task: str, method: str, runs: Sequence[Result], *, epochs: int, reference: Sequence[float]) -> Row:
+def _row(task: str, method: str, runs: Sequence[Result], *, epochs: int, reference: Sequence[float]) -> ComparisonRow:
     lines = [result.lines[epochs] for result in runs]
     returns = _returns(lines)
     mean, deviation = map(float, mean_and_deviation(returns)) if returns else (None, None)
@@ -121,7 +121,7 @@ def _row(task: str, method: str, runs: Sequence[Result], *, epochs: int, referen
     played = [line.deterministic for line in lines if line.deterministic is not None]
     costs = [line.final_cost * line.final_episodes for line in lines if line.final_cost is not None]
     with_stops = [_stops(result, epochs) > 0 for result in runs]
-    return Row(
+    return ComparisonRow(
         task=task,
         method=method,
         seeds=len(lines),

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from safexp.core.files import write_bytes
-from safexp.studies.safety_gym.comparison import HUNDRED, REFERENCE, Row
+from safexp.studies.safety_gym.comparison import HUNDRED, REFERENCE, ComparisonRow
 from safexp.studies.safety_gym.study import TASKS
 
 LABELS = MappingProxyType(
@@ -40,7 +40,7 @@ def task_label(task: str) -> str:
     return TASK_LABELS.get(task, task)
 
 
-def all_tables(rows: Sequence[Row], missing: Sequence[str]) -> dict[str, str]:
+def all_tables(rows: Sequence[ComparisonRow], missing: Sequence[str]) -> dict[str, str]:
     """The tables in Markdown, by the names that pages mark their places with.
 
     There is one for each task, `table-2` beside the paper's, `short`, and `missing`, which is a list of what is.
@@ -54,7 +54,7 @@ def all_tables(rows: Sequence[Row], missing: Sequence[str]) -> dict[str, str]:
     return tables
 
 
-def task_table(rows: Sequence[Row]) -> str:
+def task_table(rows: Sequence[ComparisonRow]) -> str:
     """All methods on one task."""
     headings = ["violated", "95% interval", "return", "of TRPO's", "deterministic", "cost, largest", "stopped"]
     return _table(
@@ -75,7 +75,7 @@ def task_table(rows: Sequence[Row]) -> str:
     )
 
 
-def table_2(rows: Sequence[Row]) -> str:
+def table_2(rows: Sequence[ComparisonRow]) -> str:
     """The paper's Table 2 beside ours, which counts episodes and epochs; of several seeds, the mean."""
     tasks = [task for task in TASKS if any(row.task == task for row in rows)]
     by_key = {(row.task, row.method): row for row in rows}
@@ -88,7 +88,7 @@ def table_2(rows: Sequence[Row]) -> str:
     return _table(["", *headings], lines)
 
 
-def short_table(rows: Sequence[Row]) -> str:
+def short_table(rows: Sequence[ComparisonRow]) -> str:
     """Violations and returns of all methods, the tasks beside each other, under a sentence that says how many runs."""
     tasks = list(dict.fromkeys(row.task for row in rows))
     by_key = {(row.task, row.method): row for row in rows}
@@ -135,7 +135,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _violated(row: Row) -> str:
+def _violated(row: ComparisonRow) -> str:
     count = f"{row.violated:,}" if row.violated else "**0**"
     plain = f"; {row.above:,} above the budget undiscounted" if row.above > row.violated else ""
     return f"{count} of {row.episodes:,}{plain}"
@@ -145,7 +145,7 @@ def _spread(value: float | None, deviation: float | None) -> str:
     return _number(value, 3) + ("" if deviation is None else f" ± {deviation:.3f}")
 
 
-def _share(row: Row) -> str:
+def _share(row: ComparisonRow) -> str:
     if row.share is None:
         return ""
     if row.share_low is None or row.share_high is None:
@@ -153,7 +153,7 @@ def _share(row: Row) -> str:
     return f"{row.share:.1%} ({100 * row.share_low:.1f} to {100 * row.share_high:.1f})"
 
 
-def _episodes(row: Row | None) -> tuple[str, str]:
+def _episodes(row: ComparisonRow | None) -> tuple[str, str]:
     if row is None:
         return "", ""
     return (
@@ -162,7 +162,7 @@ def _episodes(row: Row | None) -> tuple[str, str]:
     )
 
 
-def _epochs(row: Row | None) -> tuple[str, str]:
+def _epochs(row: ComparisonRow | None) -> tuple[str, str]:
     if row is None:
         return "", ""
     return f"{row.stopped_epochs:.1f} of {row.epochs:,}", f"{row.late_stopped_epochs:.1f} of {min(row.epochs, HUNDRED)}"
