@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from safexp import MASE, AllOf, Backup, Budget, Calibrated, Instantaneous, Known, Reset, Rollout, ShieldedPolicy, Within
+from safexp import (
+    MASE,
+    AllOf,
+    Backup,
+    Budget,
+    Calibrated,
+    Instantaneous,
+    Known,
+    Penalty,
+    Reset,
+    Rollout,
+    ShieldedPolicy,
+    Within,
+)
 from safexp.backups.drills import Drills, discounts_of
 from safexp.envs.guard import Guard
 from safexp.shield.shield import Shield
@@ -16,7 +30,7 @@ from support.cart import Cart, advance, brake, cautious_log
 LIMIT = Within(0, low=-1.0, high=1.0)
 
 
-def guard_of(carts, *, backup=None, fit=True, quantifier=None):
+def guard_of(carts, *, backup=None, fit=True, quantifier=None, penalty=None):
     venv = DummyVecEnv([lambda cart=cart: cart for cart in carts])
     backup = backup or Backup(brake, 20, drills=0.0)
     shield = Shield(
@@ -25,7 +39,7 @@ def guard_of(carts, *, backup=None, fit=True, quantifier=None):
     if fit:
         shield.fit(cautious_log())
     venv.seed(0)
-    return Guard(venv, LIMIT, shield, None, backup=backup)
+    return Guard(venv, LIMIT, shield, penalty, backup=backup)
 
 
 def drive(guard, propose, steps):
@@ -219,3 +233,18 @@ def test_deployed_and_rehearsed_the_backup_answers_where_nothing_is_certified():
     assert max(cart.worst) <= 1.0
     found = shield.rehearse(Cart(), full_speed, 5, seed=20)
     assert (found.violated, found.missed, found.steps) == (0, 0, 300)
+
+
+def test_a_moved_proposal_costs_in_proportion_and_drills_do_not():
+    penalty = Penalty(moved=0.5)
+    space = Cart().action_space
+    proposed, executed = np.array([[1.0], [0.5], [9.0], [0.0]]), np.array([[-1.0], [0.0], [1.0], [0.0]])
+    np.testing.assert_allclose(penalty.of_moves(space, proposed, executed), [0.5, 0.125, 0.0, 0.0])
+    np.testing.assert_allclose(penalty.of_moves(spaces.Discrete(3), np.array([0, 1]), np.array([2, 1])), [0.5, 0.0])
+    with pytest.raises(ValueError, match="0 ≤ moved < ∞"):
+        Penalty(moved=-0.1)
+    guard = guard_of([Cart(steps=30)], backup=Backup(brake, 5, drills=0.3), penalty=penalty)
+    told = drive(guard, full_speed, 60)[0]
+    lost = sum(0.5 * (1.0 - float(step["action"][0])) / 2 for step in told if not step["drill"])
+    paid = sum(episode.true_return - episode.penalised_return for episode in guard.recorder.episodes)
+    assert paid == pytest.approx(lost, abs=1e-5)

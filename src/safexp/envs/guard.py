@@ -110,6 +110,7 @@ class Guard(Recording):
         self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)
         self._driving = np.zeros(n, dtype=bool)
         self._drilling = self._nowhere
+        self._proposed: NDArray[Any] = np.empty(0)
         self._first = np.ones(n, dtype=bool)  # or reached from a first state by vouched actions alone
         self._stopped_at_start = 0
         self._recent: deque[tuple[NDArray[Any], ...]] = deque(maxlen=max(MAX_RECENT_STEPS // n, 1))
@@ -137,6 +138,7 @@ class Guard(Recording):
                 "the last step did not come to its end, so what it cost is not known: call reset() first."
             )
         nowhere, thresholds = self._nowhere, self.account.thresholds
+        self._proposed = actions
         if self._question is None:
             self._decisions = Decisions(actions, nowhere, nowhere, nowhere, np.ones_like(thresholds))
         else:
@@ -212,6 +214,9 @@ class Guard(Recording):
         penalised = rewards.copy()
         if self.penalty is not None and self._glance is not None and stopped.any():
             penalised[stopped] = self.penalty(self._glance.least_width(stopped))
+        if self.penalty is not None and self.penalty.moved:
+            moves = self.penalty.of_moves(self.action_space, self._proposed, self._chosen.actions)
+            penalised -= np.where(self._drilling, 0.0, moves)
         if self.backup.horizon:
             penalised[driving] -= self.backup.penalty
             self.drills.note(taken.costs, ended)

@@ -78,7 +78,7 @@ def build(config: RunConfig, to_use: bool = False) -> Agent:
             calibrated(config, on_observations(make_quantifier(config, constraint, knowledge), constraint, envs)),
             learner,
             learner_options=options,
-            penalty=Penalty(config.penalty, config.largest_penalty),
+            penalty=Penalty(config.penalty, config.largest_penalty, config.moved_penalty),
             seed_data=None if to_use else make_seed_data(config, knowledge),
             seed_controller=knowledge.controller if starts_from_log(config) else None,
             seed=config.seed,

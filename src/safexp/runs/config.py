@@ -114,6 +114,7 @@ class RunConfig:
         learner_options: settings of the learner, which override our defaults; {"torch.nn": "ReLU"} is a class.
         penalty: penalty of a stop when nothing is known about the costs; c in −c / width.
         largest_penalty: penalty when the stop was certain; by default the same, which makes it a constant.
+        moved_penalty: penalty of a replaced proposal, in proportion to how far it was moved; for on-policy learners.
         num_envs: number of parallel copies of the task.
         steps: number of environment steps to train for, over all copies.
         seed: seed of all random numbers.
@@ -142,6 +143,7 @@ class RunConfig:
     learner_options: Options = field(default_factory=dict)
     penalty: float = Penalty.c
     largest_penalty: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    moved_penalty: float = 0.0
     num_envs: int = 16
     steps: int = 60_000
     seed: int = 0
@@ -197,7 +199,7 @@ class RunConfig:
             raise ValueError(
                 f"learner={self.learner!r}: method {self.method!r} is a learner itself; leave --learner out."
             )
-        Penalty(self.penalty, self.largest_penalty)  # raises a clear error
+        Penalty(self.penalty, self.largest_penalty, self.moved_penalty)  # raises a clear error
         self._check_constraint()
 
     def settled(self) -> Self:

@@ -34,6 +34,7 @@ class PendulumStudy:
         seeds: seeds of the runs.
         steps: environment steps of a run.
         drills: share of the steps spent on drills.
+        moved_penalty: penalty of a replaced proposal, in proportion to how far it was moved.
         workers: number of runs at a time.
         out: folder of the run folders; finished runs are not repeated, interrupted ones are resumed.
     """
@@ -41,6 +42,7 @@ class PendulumStudy:
     seeds: tuple[int, ...] = (1000, 1001, 1002, 1003, 1004)
     steps: int = 100_000
     drills: float = 0.02
+    moved_penalty: float = 0.0
     workers: int = 2
     out: Path = Path("runs/pendulum")
 
@@ -55,6 +57,7 @@ class PendulumStudy:
                 backup="controller",
                 backup_options={"drills": self.drills},
                 learner_options={"n_steps": 256, "policy_kwargs": {"log_std_init": -1.0}},
+                moved_penalty=self.moved_penalty,
                 num_envs=8,
                 steps=self.steps,
                 seed=seed,
