@@ -53,7 +53,7 @@ def test_a_cost_that_is_no_level_raises_after_it_was_recorded():
     agent = MASE(
         env, Budget(2.0), Known(line_cost), PPO, learner_options={"n_steps": 32, "batch_size": 8}, levels=(0, 1), seed=0
     )
-    with pytest.raises(ValueError, match=r"cost 0 was 0\.\d+ .* which is none of its levels \[0\.0, 1\.0\]"):
+    with pytest.raises(ValueError, match=r"cost 0 was 0\.\d+ .* which is not one of its levels \[0\.0, 1\.0\]"):
         agent.learn(32)
     assert agent.guard.recorder.steps == len(env.executed)
 
@@ -145,7 +145,7 @@ def test_a_cost_is_a_level_up_to_rounding():
     check_levels(levels, fine)
     check_levels(levels, np.array([[0.3, LEVEL_TOLERANCE]]))
     for near in (0.5 + 3 * LEVEL_TOLERANCE, 0.5 - 3 * LEVEL_TOLERANCE):
-        with pytest.raises(ValueError, match=r"cost 1 was 0\.\d+ .* none of its levels \[0\.0, 0\.5, 1\.0\]"):
+        with pytest.raises(ValueError, match=r"cost 1 was 0\.\d+ .* not one of its levels \[0\.0, 0\.5, 1\.0\]"):
             check_levels(levels, np.array([[0.3, near], [0.3, 0.0]]))
 
 

@@ -109,7 +109,7 @@ def test_without_pyarrow_the_remedy_is_named(tmp_path, monkeypatch):
         ("cost\n0\n", "has no states, actions; expected"),
         ("s0,s2,a0,cost\n0,0,0,0\n", "has 2 columns s…, but no s1: number them from 0"),
         ("speed,cost\n0,1\n", r"has no states, actions \(it has speed\); expected"),
-        ("s0,s0,a0,cost\n0,0,0,1\n", "has a column twice"),
+        ("s0,s0,a0,cost\n0,0,0,1\n", "has a duplicate column"),
         ("s0,a0,cost\n", "has no transitions"),
         ("", "has no states, actions; expected"),
     ],
@@ -196,7 +196,7 @@ def test_a_log_of_a_named_signal_makes_a_shield(tmp_path):
 def test_actions_in_other_units_are_warned_of(caplog):
     box, states = spaces.Box(-1.0, 1.0, (1,), np.float32), spaces.Box(-1.0, 1.0, (1,))
     encode_log(Log(np.zeros((3, 1)), np.array([[0.1], [5.0], [-3.0]]), np.zeros(3)), states, box)
-    assert "2 of 3 logged actions lie outside of Box" in caplog.text
+    assert "2 of 3 logged actions lie outside Box" in caplog.text
     caplog.clear()
     encode_log(Log(np.zeros((2, 1)), np.array([[0.1], [1.0]]), np.zeros(2)), states, box)
     assert not caplog.text
@@ -211,8 +211,8 @@ def test_a_log_of_another_kind_is_named():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("0.1,0.1,0.5\n1,2,0.5\n", "begins with numbers, not with the names of its columns; expected s0"),
-        ("s0;a0;cost\n1;2;0.5\n", "separates its columns by semicolons; expected commas"),
+        ("0.1,0.1,0.5\n1,2,0.5\n", "starts with numbers, not with column names; expected s0"),
+        ("s0;a0;cost\n1;2;0.5\n", "separates its columns with semicolons; expected commas"),
     ],
 )
 def test_what_a_csv_file_begins_with_is_checked(tmp_path, content, message):

@@ -219,7 +219,7 @@ def test_several_costs_and_margins_are_accounted_for():
     both.observe([0.5, np.nan])
     np.testing.assert_allclose(both.threshold, [1.5, 2.0])
     assert both.bad_costs == 1
-    with pytest.raises(RuntimeError, match="there is no action that this could belong to"):
+    with pytest.raises(RuntimeError, match="there is no action to report on"):
         both.observe([0.0, 0.0])
     both.act(HERE)
     with pytest.raises(
@@ -239,7 +239,7 @@ def test_several_costs_and_margins_are_accounted_for():
         ({"fallback": np.array([0.0, 2.0])}, ValueError, "is not an action of Box"),
         ({"fallback": np.array([0.0, np.nan])}, ValueError, "is not an action of Box"),
         ({"deadline": 0.0}, ValueError, "deadline=0.0 must be a number of seconds above 0"),
-        ({"policy": 3}, TypeError, "policy=3 is no function"),
+        ({"policy": 3}, TypeError, "policy=3 is not a function"),
     ],
 )
 def test_wrong_settings_are_named(options, error, message):

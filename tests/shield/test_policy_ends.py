@@ -89,7 +89,7 @@ def test_a_reset_forgets_the_action_that_waits_for_its_cost():
     assert policy.threshold == pytest.approx(5.0)
     assert policy.bad_costs == 0
     policy.reset(HERE)
-    with pytest.raises(RuntimeError, match="no action that this could belong to"):
+    with pytest.raises(RuntimeError, match="no action to report on"):
         policy.observe(0.0)
 
 

@@ -63,7 +63,7 @@ def test_a_backup_drives_where_nothing_is_certified():
 
 
 def test_it_needs_a_constraint_to_judge_by():
-    with pytest.raises(ValueError, match="rehearse judges by the shield's constraint"):
+    with pytest.raises(ValueError, match="rehearse needs a shield with a constraint"):
         Shield(Known(lambda s, a: s[:, 0]), BOX, BOX).rehearse(Tank(), upwards)
     with pytest.raises(ValueError, match="episodes=0 must be at least 1"):
         shield().rehearse(Tank(), upwards, 0)

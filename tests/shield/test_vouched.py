@@ -215,7 +215,7 @@ def test_the_worst_broken_promise_is_said_and_only_the_first_one_aloud(verify, c
     assert (first.levelno, second.levelno) == (logging.WARNING, logging.DEBUG)
     assert "it cost [1.] where [0.25] was allowed" in first.message
     assert "it cost [0.1 0.9] where [0.5 0.5] was allowed" in second.message
-    assert ("no longer believed" in first.message) == verify
+    assert ("no longer trusted" in first.message) == verify
     assert believed(one, [0.0]) == [not verify]
 
 

@@ -1,4 +1,4 @@
-"""Asking a quantifier so that whatever it could not answer is not safe."""
+"""Cost bounds from a quantifier; whatever it fails to predict counts as unsafe."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from safexp.core.arrays import Array, every
 from safexp.quantifiers.base import Quantifier
 
 Levels = tuple[Array | None, ...]
-"""The only values that each of K costs can take, in ascending order; None for a cost that can take any."""
+"""The only values that each of K costs can take, in ascending order; None for a cost that can take any value."""
 
 LEVEL_TOLERANCE = 1e-6
-"""How far a bound may lie below a level that it means."""
+"""Largest rounding error by which a bound may fall short of a level and still count as that level."""
 
 
 def ask(
     quantifier: Quantifier, states: Array, actions: Array, levels: Levels | None = None, most: float = 1.0
 ) -> tuple[Array, Array, str]:
-    """Upper bounds and widths (n, m, K) of the costs of `actions` (n, m, da) in `states` (n, ds), and what went wrong.
+    """Upper bounds and widths (n, m, K) of the costs of `actions` (n, m, da) in `states` (n, ds), and an error message.
 
-    Bounds are min(`most`, mean + width), rounded down to the largest of a cost's `levels` that can occur, if it has
-    any. An exception, a NaN, a negative width or a wrong shape makes bound and width infinite, and a message that is
-    not empty.
+    Bounds are min(`most`, mean + width), rounded down to the largest possible one of a cost's `levels`, if it has any.
+    An exception, a NaN, a negative width or a wrong shape gives infinite bounds and widths, and a non-empty message.
     """
     num_costs = quantifier.num_costs
     shape = (*actions.shape[:2], num_costs)
@@ -34,7 +33,7 @@ def ask(
         if mean.shape != width.shape or mean.shape not in (shape, shape[:2] if num_costs == 1 else shape):
             raise ValueError(f"mean and width have shapes {mean.shape} and {width.shape}, expected {shape}")
         mean, width = mean.reshape(shape), width.reshape(shape)
-    except Exception as error:  # whatever went wrong, nothing was certified
+    except Exception as error:  # any failure certifies nothing
         return np.full(shape, np.inf), np.full(shape, np.inf), f"{type(error).__name__}: {error}"
     usable = np.isfinite(mean) & (width >= 0)
     if every(usable):
@@ -51,9 +50,9 @@ def where_demanded(
     limits: Array,
     most: float = 1.0,
 ) -> tuple[Array, Array]:
-    """Bounds and widths (n, m, K) of candidates (n, m, da), asked for only where a threshold (n, K) is below `most`.
+    """Bounds and widths (n, m, K) of candidates (n, m, da), queried only where a threshold (n, K) is below `most`.
 
-    Elsewhere everything is allowed: bound `most`, width infinite.
+    Everywhere else any action is allowed: bound `most`, width infinite.
     """
     below = limits < most
     if below.all():
@@ -67,11 +66,11 @@ def where_demanded(
 
 
 def as_levels(levels: Sequence[Any] | None, quantifier: Quantifier) -> Levels | None:
-    """The values that each of a quantifier's costs can take, from a user's list: of one cost its values.
+    """Parse a user's `levels`: one list of values per cost, or the values themselves for a single cost.
 
     Raises:
-        ValueError: where they are not one list for each cost, or no costs, or the quantifier does not bound what is
-            observed, so that rounding would not be sound.
+        ValueError: if there is not one list per cost, if a level is not a cost, or if the quantifier does not bound the
+            observed cost, so that rounding would be unsound.
     """
     if levels is None:
         return None
@@ -103,25 +102,25 @@ def describe_levels(levels: Levels | None) -> list[Any] | None:
 
 
 def check_levels(levels: Levels, costs: Array) -> None:
-    """Raise `ValueError` where one of these costs (n,) or (n, K) is none of the levels that its bounds rely on."""
+    """Raise `ValueError` if one of these costs (n,) or (n, K) is not one of its levels, on which the bounds rely."""
     for k, (own, values) in enumerate(zip(levels, costs.reshape(len(costs), -1).T, strict=True)):
         if own is None:
             continue
         distance = np.abs(values[:, None] - own).min(axis=1)
         if (distance > LEVEL_TOLERANCE).any():
             raise ValueError(
-                f"cost {k} was {float(values[distance.argmax()]):g} (scaled by cost_max), which is none of its levels "
-                f"{own.tolist()}, and bounds were rounded down to these: leave levels out, or give all values."
+                f"cost {k} was {float(values[distance.argmax()]):g} (scaled by cost_max), which is not one of its "
+                f"levels {own.tolist()}, to which bounds were rounded down: leave levels out, or give all values."
             )
 
 
 def _rounded(bounds: Array, levels: Levels | None, most: float) -> Array:
-    bounds = np.minimum(np.maximum(bounds, 0.0), most)  # np.clip, at half its price for few numbers
+    bounds = np.minimum(np.maximum(bounds, 0.0), most)  # np.clip takes twice as long for few numbers
     if levels is None:
         return bounds
     for k, own in enumerate(levels):
         if own is not None:
-            # A bound that misses its level by rounding alone means that level.
+            # A bound that misses a level only by rounding error counts as that level.
             above = np.searchsorted(own, bounds[..., k] + LEVEL_TOLERANCE, side="right")
             bounds[..., k] = own[np.maximum(above - 1, 0)]
     return bounds

@@ -1,4 +1,4 @@
-"""The actions that a shield searches, and what is known of them."""
+"""Candidate actions of a shield, with their bounds and widths."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SafeAction = ArrayLike | Callable[[Observations], ArrayLike]
 
 
 class Outlook(NamedTuple):
-    """The actions that n states offer: m candidates each, which of them are known to be safe, and how uncertain.
+    """Candidate actions of n states, m each: which are known to be safe, with bounds and uncertainty.
 
-    Candidates (n, m, da) are encoded; `upper_bounds` (n, m, K) bound their K costs; of several costs, the widest counts
-    in `widths` (n, m). Bounds and widths of candidates that were not asked about are infinite. `promised` (n,) is the
-    candidate that is safe on the user's word, -1 for none.
+    Candidates (n, m, da) are encoded; `upper_bounds` (n, m, K) bound their K costs; `widths` (n, m) hold the largest
+    width over all costs. Bounds and widths of candidates that were not queried are infinite. `promised` (n,) is the
+    index of the candidate that the user vouches for, -1 for none.
     """
 
     candidates: Array
@@ -31,7 +31,7 @@ class Outlook(NamedTuple):
 
     @property
     def viable(self) -> Flags:
-        """Which states (n,) have a safe action at all: A⁺ ≠ ∅."""
+        """Whether each state (n,) has a safe action: A⁺ ≠ ∅."""
         return np.asarray(self.safe.any(axis=1))
 
     @property
@@ -40,15 +40,15 @@ class Outlook(NamedTuple):
         return np.asarray(self.widths.min(axis=1))
 
     def rows(self, index: Any) -> Outlook:
-        """The outlook of some of the states."""
+        """Outlook of a subset of the states."""
         return Outlook(*(part[index] for part in self))
 
 
 class Glance:
-    """What is known of n states after as few questions as it takes to tell which of them have a safe action.
+    """Partial knowledge of n states: the fewest queries that show which of them have a safe action.
 
-    `few` is the outlook on a few candidates of each state, the `centre` of the fixed set first; `whole` the one on all
-    candidates, filled in for the states that were `asked` (n,) about them, and None while there is no such state.
+    `few` is the outlook on a few candidates of each state, starting with the centre of the fixed set; `whole` is the
+    outlook on all candidates, filled in for the states marked in `asked` (n,), and None while there are none.
     """
 
     def __init__(self, few: Outlook) -> None:
@@ -58,7 +58,7 @@ class Glance:
 
     @classmethod
     def of_all(cls, outlook: Outlook) -> Self:
-        """States that were asked about all of their candidates at once."""
+        """Glance at states whose candidates were all queried at once."""
         glance = cls(outlook)
         glance.whole = outlook
         glance.asked[:] = True
@@ -66,19 +66,19 @@ class Glance:
 
     @property
     def viable(self) -> Flags:
-        """Which states (n,) are known to have a safe action: all that have one, once the others were asked about."""
+        """States (n,) known to have a safe action; complete once all candidates of the others were queried."""
         viable = self.few.viable
         if self.whole is not None and self.whole is not self.few:
             viable[self.asked] |= self.whole.safe[self.asked].any(axis=1)
         return viable
 
     def least_width(self, rows: Flags) -> Array:
-        """The smallest width of any candidate of these states, all of which were asked about all candidates."""
-        assert self.whole is not None and self.asked[rows].all(), "a state is given up after all was asked about"
+        """Smallest width of any candidate of these states; all of their candidates must have been queried."""
+        assert self.whole is not None and self.asked[rows].all(), "query all candidates before giving up a state"
         return np.asarray(self.whole.widths[rows].min(axis=1))
 
     def fill(self, rows: Any, outlook: Outlook) -> None:
-        """Keep the outlook on all candidates of these states."""
+        """Store the outlook on all candidates of these states."""
         if self.whole is None:
             self.whole = Outlook(*(np.empty((len(self.asked), *part.shape[1:]), part.dtype) for part in outlook))
         for whole, part in zip(self.whole, outlook, strict=True):
@@ -86,7 +86,7 @@ class Glance:
         self.asked[rows] = True
 
     def replace(self, rows: Flags, glance: Glance) -> None:
-        """Other states took the place of these, and this is what is known of them."""
+        """Replace these states, and what is known of them, by those of another glance."""
         for old, new in zip(self.few, glance.few, strict=True):
             old[rows] = new
         self.asked[rows] = False
@@ -95,10 +95,10 @@ class Glance:
 
 
 def candidate_actions(space: spaces.Box | spaces.Discrete, count: int) -> Array:
-    """The fixed set (m, da) that is searched: all discrete actions; of a box the centre, corners and a spread.
+    """Fixed set (m, da) to search: all discrete actions; for a box its centre, corners and a low-discrepancy set.
 
-    The corners are taken while they fill at most half of the set, otherwise the two ends of every axis; a
-    scrambled Halton sequence with a fixed seed fills the rest.
+    The corners are included if they fill at most half of the set, otherwise the two ends of each axis; a scrambled
+    Halton sequence with a fixed seed fills the rest.
     """
     if isinstance(space, spaces.Discrete):
         return np.eye(int(space.n))
@@ -110,17 +110,17 @@ def candidate_actions(space: spaces.Box | spaces.Discrete, count: int) -> Array:
         ends = np.stack(np.meshgrid(*[[0.0, 1.0]] * dimension), axis=-1).reshape(-1, dimension)
     else:
         ends = np.concatenate([np.where(np.eye(dimension) > 0, end, 0.5) for end in (0.0, 1.0)])
-    from scipy.stats import qmc  # here, because it takes longer to import than all the rest
+    from scipy.stats import qmc  # imported here because it is slow to import
 
     spread = qmc.Halton(dimension, scramble=True, rng=0).random(max(count - 1 - len(ends), 0))
     unit = np.concatenate([centre, ends, spread])[:count]
     low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
-    # What is certified must be what is run: round to the space's own precision first.
+    # The certified action must be the executed one: round to the precision of the space first.
     return np.clip((low + unit * (high - low)).astype(space.dtype), low, high).astype(np.float64)
 
 
 def with_extra(fixed: Array, n: int, extra: Sequence[Array | float]) -> Array:
-    """The fixed set (m, da) for each of n states, and after it these actions (n, da), the first fixed one for NaN."""
+    """Fixed set (m, da) for each of n states, followed by these actions (n, da); NaN becomes the first fixed action."""
     candidates = np.empty((n, len(fixed) + len(extra), fixed.shape[1]))
     candidates[:, : len(fixed)] = fixed
     for column, actions in enumerate(extra, start=len(fixed)):
@@ -129,9 +129,9 @@ def with_extra(fixed: Array, n: int, extra: Sequence[Array | float]) -> Array:
 
 
 def unasked(candidates: Array, num_costs: int, vouched: Array | None) -> Outlook:
-    """Candidates (n, m, da) of which nothing is known but what the user vouches for, (n, da), NaN for no promise.
+    """Outlook on candidates (n, m, da) before any query; only the user's safe actions (n, da), NaN for none, are known.
 
-    A promise counts as a bound of 0 of the candidate that is that action, the last one of several.
+    The candidate equal to the user's action gets a bound of 0; if several are equal, the last one.
     """
     shape = candidates.shape[:2]
     offers = Outlook(
@@ -151,10 +151,10 @@ def unasked(candidates: Array, num_costs: int, vouched: Array | None) -> Outlook
 
 
 def vouched_actions(space: spaces.Box | spaces.Discrete, safe_action: SafeAction, observations: Observations) -> Array:
-    """The user's safe actions, encoded (n, da), NaN where there is no promise.
+    """User's safe actions, encoded (n, da), NaN where there is none.
 
     Raises:
-        ValueError: where they are no actions of the space.
+        ValueError: if they are not actions of the space.
     """
     n = batch_size(observations)
     given = safe_action(observations) if callable(safe_action) else safe_action
@@ -172,8 +172,8 @@ def vouched_actions(space: spaces.Box | spaces.Discrete, safe_action: SafeAction
         outside = ~((given_there >= space.low) & (given_there <= space.high)).all(axis=tuple(range(1, actions.ndim)))
         if outside.any():
             raise ValueError(
-                f"safe_action {given_there[outside][0]} is not an action of {space}: nobody has vouched for the "
-                "nearest one that is."
+                f"safe_action {given_there[outside][0]} is not an action of {space}, and clipping it would give an "
+                "action that nobody vouched for."
             )
     if promised.any():
         encoded[promised] = encode_actions(space, actions[promised])
@@ -183,7 +183,7 @@ def vouched_actions(space: spaces.Box | spaces.Discrete, safe_action: SafeAction
 def best_candidates(
     space: spaces.Box | spaces.Discrete, offers: Outlook, proposals: Array, scores: Array | None
 ) -> NDArray[np.int64]:
-    """Which candidate (n,) replaces each proposal: the best by score, the nearest, or that with the smallest bound."""
+    """Index (n,) of each proposal's replacement: the best score, the nearest, or the smallest bound."""
     ranking = offers.upper_bounds.max(axis=2)
     if scores is not None:
         ranking = -scores
@@ -192,4 +192,4 @@ def best_candidates(
         distance = np.linalg.norm((offers.candidates - proposals[:, None]) / span, axis=2)
         ranking = np.where(np.isnan(distance), ranking, distance)
     ranking = np.nan_to_num(ranking, nan=np.finfo(np.float64).max)
-    return np.where(offers.safe, ranking, np.inf).argmin(axis=1)  # which no safe action has
+    return np.where(offers.safe, ranking, np.inf).argmin(axis=1)  # safe actions have finite rankings

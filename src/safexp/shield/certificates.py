@@ -1,4 +1,4 @@
-"""A quantifier made to answer for a constraint: one for each of its limits, models of change for measured signals."""
+"""Quantifiers fitted to a constraint: one per limit, with models of change for measured signals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from safexp.shield.transitions import parts_of
 
 
 class _Setting(NamedTuple):
-    """What a certificate is asked about."""
+    """Spaces, constraint and backup that a certificate is built for."""
 
     observations: spaces.Space[Any]
     actions: spaces.Box | spaces.Discrete | None
@@ -35,10 +35,10 @@ def certificate_for(
     action_space: spaces.Box | spaces.Discrete | None = None,
     backup: BackupController | None = None,
 ) -> Quantifier:
-    """The quantifier that bounds all costs of a constraint: given for each of its parts, or copied for each.
+    """Quantifier that bounds all costs of a constraint: one per part, either given or copied.
 
     Raises:
-        ValueError: where it cannot answer for the constraint.
+        ValueError: if it cannot bound the costs of the constraint.
     """
     parts, setting = parts_of(constraint), _Setting(observation_space, action_space, backup)
     if isinstance(constraint, AllOf) and not isinstance(quantifier, PerCost):
@@ -60,7 +60,7 @@ def certificate_for(
 
 
 def _for_part(constraint: Constraint, quantifier: Quantifier, setting: _Setting) -> Quantifier:
-    """What bounds the costs of one simple constraint."""
+    """Quantifier for the costs of one simple constraint."""
     if not isinstance(constraint, Within):
         if quantifier.looks_ahead:
             raise ValueError(
@@ -91,9 +91,9 @@ def _for_part(constraint: Constraint, quantifier: Quantifier, setting: _Setting)
 
 
 def _inputs(constraint: Within, space: spaces.Space[Any]) -> tuple[int, ...]:
-    """Which entries of a state, the observation's and then the signals', are learned from where the user names none.
+    """Default inputs of a model: indices into the state (the observation's entries, then the signals).
 
-    All of the observation, and those signals that are not simply one of its entries.
+    All of the observation, and those signals that are not themselves one of its entries.
     """
     size = encoded_size(space)
     derived = [k for k, source in enumerate(constraint.sources) if not _is_entry(source, space)]
@@ -107,7 +107,7 @@ def _is_entry(source: Any, space: spaces.Space[Any]) -> bool:
 
 
 def _check_looks_ahead(quantifier: Quantifier, horizon: int) -> None:
-    """Raise `ValueError` where a learned quantifier answers for one step only."""
+    """Raise `ValueError` if a learned quantifier bounds one step only."""
     if quantifier.is_regression:
         raise ValueError(
             f"{type(quantifier).__name__} bounds one step, and the backup drives for {horizon}: use Rollout(), or "

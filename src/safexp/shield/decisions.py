@@ -1,4 +1,4 @@
-"""What a shield says about proposals."""
+"""Decisions of a shield about proposed actions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from safexp.core.arrays import Array, Flags
 
 
 class Decision(NamedTuple):
-    """What the shield says about one proposal.
+    """Decision of the shield about one proposal.
 
-    `action` is the proposal or its replacement (`intervened`), or None where nothing is safe (`stopped`); `vouched`
-    says that it is safe on the user's word alone; `upper_bound` bounds its cost, or the proposal's where nothing is
-    safe; `state` is what a recurrent policy remembers (`MASE.predict`). Where nothing is certified and the shield has a
-    backup, `action` is the backup's (`takeover`).
+    `action` is the proposal or its replacement (`intervened`), or None if nothing is safe (`stopped`). If nothing is
+    certified and the shield has a backup, `action` is the backup's (`takeover`). `vouched` is true if the action is
+    safe on the user's word alone. `upper_bound` bounds the action's cost, or the proposal's if nothing is safe. `state`
+    is the memory of a recurrent policy (`MASE.predict`).
     """
 
     action: Any
@@ -37,7 +37,7 @@ class Decisions(NamedTuple):
     upper_bounds: Array
 
     def first(self, single: bool) -> Decision:
-        """The first of them; its bound is a number where there is a `single` cost."""
+        """First decision; its bound is a number if there is a `single` cost."""
         stopped, bounds = bool(self.stopped[0]), self.upper_bounds[0]
         return Decision(
             None if stopped else self.actions[0],

@@ -1,4 +1,4 @@
-"""A policy or controller in one episode: how it is called, and what it remembers."""
+"""Policy or controller during one episode: its call signature and its memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 
 class EpisodeController:
-    """A policy in one episode: how it is asked, and what it remembers if it is recurrent.
+    """Policy during one episode, with its memory if it is recurrent.
 
-    An answer that comes late, when the next episode has begun, changes no other's memory.
+    An answer that arrives after the next episode has begun does not change the memory of that episode.
     """
 
     def __init__(self, policy: Any) -> None:
@@ -26,7 +26,7 @@ class EpisodeController:
         self._first = True
 
     def check_takes(self, *shown: str) -> None:
-        """Raise `TypeError` where a policy does not take what it will be shown, as far as that can be told."""
+        """Raise `TypeError` if the policy's signature does not accept these arguments, as far as it is known."""
         if self._signature is None:
             return
         try:
@@ -51,5 +51,5 @@ class EpisodeController:
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
         return inspect.signature(function)
-    except ValueError:  # of a function that is not written in Python
+    except ValueError:  # a function that is not written in Python
         return None

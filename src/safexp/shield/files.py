@@ -1,4 +1,4 @@
-"""Shields as JSON and arrays, and back."""
+"""Conversion of shields to JSON and arrays, and back."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound="Shield")
 
 LEARNED = "quantifier."
-"""What the names of a quantifier's arrays begin with in a file."""
+"""Prefix of the names of a quantifier's arrays in a file."""
 VOUCHED = "vouched."
-"""What the names of the safe action's outcomes begin with in a file."""
+"""Prefix of the names of the safe action's outcomes in a file."""
 
 
 def describe_shield(shield: Shield) -> tuple[files.Document, files.Arrays]:
-    """A shield as JSON, and what it learned as arrays."""
+    """JSON description of a shield, and the arrays that it learned."""
     vouched = shield.vouched if shield.vouched is not None and shield.vouched.everywhere else None
     safe_action = None if vouched is None else vouched.action
     given = None if safe_action is None else np.asarray(safe_action).tolist()
@@ -61,10 +61,10 @@ def build_shield(
     safe_action: SafeAction | None,
     backup: BackupController | None = None,
 ) -> Kind:
-    """The shield that `describe_shield` described; functions, which a file cannot hold, must be given again."""
+    """Shield from the output of `describe_shield`; functions cannot be saved and must be passed again."""
     if safe_action is None and document["safe_action"] == "function":
         raise files.CheckpointError(
-            "the file's shield has a function for its safe action, which a file cannot hold: load it with "
+            "the file's shield has a function as its safe action, which a file cannot hold: load it with "
             "safe_action=<the same function>."
         )
     horizon = int(document.get("horizon", 0))
@@ -76,7 +76,7 @@ def build_shield(
     if quantifier is None:
         quantifier = build_quantifier(document["quantifier"])
     elif document["quantifier"]["name"] == "PerCost" and not isinstance(quantifier, PerCost):
-        quantifier = PerCost.of(quantifier, len(document["quantifier"]["parts"]))  # as it was when it was trained
+        quantifier = PerCost.of(quantifier, len(document["quantifier"]["parts"]))  # as during training
     described = document["constraint"]
     if constraint is None and described is not None and not has_functions(described):
         constraint = build_constraint(described)
@@ -96,12 +96,12 @@ def build_shield(
 
 
 def restore_shield(shield: Shield, arrays: files.Arrays) -> None:
-    """Take back what a described shield had learned: its quantifier, and what became of the safe action."""
+    """Restore the learned state of a described shield: its quantifier and the outcomes of its safe action."""
     take_back(shield.quantifier, _named(arrays, LEARNED))
     if shield.vouched is not None:
         shield.vouched.restore(_named(arrays, VOUCHED))
 
 
 def _named(arrays: files.Arrays, prefix: str) -> files.Arrays:
-    """The arrays whose names begin so, without that beginning."""
+    """Arrays whose names start with a prefix, by their names without it."""
     return {name[len(prefix) :]: part for name, part in arrays.items() if name.startswith(prefix)}

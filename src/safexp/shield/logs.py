@@ -1,4 +1,4 @@
-"""Logged transitions, as a user has them: arrays in memory, or a CSV, Parquet or npz file."""
+"""Logged transitions as a user has them: arrays in memory, or a CSV, Parquet or npz file."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from safexp.core.extras import needed_for
 from safexp.quantifiers.base import Transitions
 
 ARRAYS = ("states", "actions", "costs", "margins", "episodes", "next_states")
-"""What the arrays of a .npz file are called that are no signals."""
+"""Array names of a .npz file that do not denote signals."""
 
 ZIP = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error, lzma.LZMAError)
-"""What damaged archives raise."""
+"""Exceptions that damaged archives raise."""
 
 LARGEST_RATIO, ALWAYS = 100, 1 << 26
-"""How many times larger than its file what is in it may be, unless it is at most so many bytes."""
+"""Largest allowed ratio of unpacked to packed size, and the size in bytes below which any ratio is allowed."""
 
 HEADER = (
-    "s0, s1, … for the states, a0, a1, … for the actions, maybe n0, n1, … for the states after each step, cost (or "
-    "cost0, cost1, …), margin, episode, and signals under names of your own"
+    "s0, s1, … for the states, a0, a1, … for the actions, optionally n0, n1, … for the states after each step, cost "
+    "(or cost0, cost1, …), margin, episode, and signals under names of your own"
 )
 
 
@@ -41,20 +41,20 @@ logger = logging.getLogger("safexp")
 
 
 class Log(NamedTuple):
-    """Logged transitions, as the user has them: steps in their order, episode after episode.
+    """Logged transitions as the user has them: steps in order, one episode after another.
 
-    What a constraint reads must be there: `costs` for a limit on costs, `signals` or the observations themselves for
-    `Within`. A signal that is an entry of the observation is read after a step from `next_observations` or, without
-    them, from the next step of the same episode.
+    The log must contain what the constraint reads: `costs` for a limit on costs, `signals` or the observations for
+    `Within`. The value after a step of a signal that is an entry of the observation is taken from `next_observations`
+    or, without them, from the next step of the same episode.
 
     Attributes:
-        observations: a batch (n, ...) of the environment's observations before each step.
-        actions: the executed actions (n, ...).
-        costs: (n,) or (n, K), what each step cost.
-        margins: (n,) signed distances to a limit after each step.
-        episodes: (n,) whole numbers that tell which steps belong together.
+        observations: batch (n, ...) of the environment's observations before each step.
+        actions: executed actions (n, ...).
+        costs: cost of each step, (n,) or (n, K).
+        margins: signed distances (n,) to a limit after each step.
+        episodes: episode number of each step (n,), integers.
         signals: measured values (n,) after each step, by name.
-        next_observations: (n, ...) after each step.
+        next_observations: observations (n, ...) after each step.
     """
 
     observations: Observations
@@ -67,7 +67,7 @@ class Log(NamedTuple):
 
 
 def encode_log(log: Log, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> Transitions:
-    """Logged transitions as a quantifier takes them; raises `ValueError` where they do not fit."""
+    """Encode logged transitions for a quantifier; raises `ValueError` if they do not fit the spaces."""
     if log.costs is None and log.margins is not None:
         log = log._replace(costs=(np.asarray(log.margins) < 0).astype(np.float64))
     if log.costs is None:
@@ -94,7 +94,7 @@ def encode_log(log: Log, observation_space: spaces.Space[Any], action_space: spa
     if wrong.size:
         raise ValueError(
             f"logged costs must lie in [0, 1], but transition {wrong[0]} (line {wrong[0] + 2} of a CSV file) has "
-            f"{costs[wrong[0]]}, and {wrong.size} do not in all: divide by the largest cost that can be."
+            f"{costs[wrong[0]]} ({wrong.size} such transitions in all): divide by the largest possible cost."
         )
     return transitions
 
@@ -103,37 +103,37 @@ def _warn_of_clipped(given: NDArray[Any], encoded: Array, space: spaces.Space[An
     if isinstance(space, spaces.Box):
         same = given.astype(space.dtype).reshape(encoded.shape) == encoded
         if outside := int((~same).any(axis=1).sum()):
-            share = f"{outside:,} of {len(encoded):,} logged actions lie outside of {space}"
-            logger.warning("%s, and are learned as the nearest ones inside: are they in other units?", share)
+            share = f"{outside:,} of {len(encoded):,} logged actions lie outside {space}"
+            logger.warning("%s and are clipped to the nearest ones inside: are they in other units?", share)
 
 
 def read_log(path: str | Path, *, finite: bool = True) -> Log:
-    """A logged data set: a .csv or .parquet file with one row for each step, or a .npz file of arrays.
+    """Read a logged data set: a .csv or .parquet file with one row per step, or a .npz file of arrays.
 
-    Columns are s0, s1, … (the state before the step), a0, a1, … (the action), n0, n1, … (the state after it, may be
-    left out), cost (or cost0, cost1, …), margin and episode; every other column is a signal after the step, under its
-    own name. A .npz file has the arrays `states`, `actions`, `next_states`, `costs`, `margins`, `episodes`, and signals
-    likewise. Nothing in a file is ever unpickled.
+    Columns are s0, s1, … (the state before the step), a0, a1, … (the action), n0, n1, … (the state after it, optional),
+    cost (or cost0, cost1, …), margin and episode; any other column is a signal after the step, under its own name. A
+    .npz file has the arrays `states`, `actions`, `next_states`, `costs`, `margins`, `episodes`, and signals likewise.
+    Nothing in a file is ever unpickled.
 
     Args:
         path: the file.
-        finite: refuse values that are missing or infinite; without it they are NaN or infinite in the log, for those
-            who look for them.
+        finite: refuse missing or infinite values; if False, they are kept as NaN or infinity, for checks that look for
+            them.
 
     Raises:
-        ValueError: where something is missing, or a value is no finite number, with the place in the file.
+        ValueError: if a column is missing or a value is not a finite number, with the place in the file.
     """
     path = Path(path)
     readers: dict[str, Callable[[Path, bool], Log]] = {".csv": _read_csv, ".parquet": _read_parquet, ".npz": _read_npz}
     if path.suffix not in readers:
-        raise ValueError(f"{path} is not a log that can be read: expected one of {', '.join(readers)}.")
+        raise ValueError(f"{path} is not a readable log: expected one of {', '.join(readers)}.")
     if not path.is_file():
         raise ValueError(f"{path} is not a file.")
     return readers[path.suffix](path, finite)
 
 
 def signal_names(log: Log) -> list[str]:
-    """What `Within` can limit in a log: its signals by their names, and the entries of its observations."""
+    """Signals of a log that `Within` can limit: those with names, and the entries of its observations."""
     named = [*(log.signals or {}), *(name for name in ("margins", "costs") if getattr(log, name) is not None)]
     named = [{"margins": "margin", "costs": "cost"}.get(name, name) for name in named]
     if isinstance(log.observations, dict):
@@ -144,12 +144,12 @@ def signal_names(log: Log) -> list[str]:
 
 def _read_csv(path: Path, finite: bool) -> Log:
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets begin with a mark
+        with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets write a byte order mark
             header, *rows = list(csv.reader(file)) or [[]]
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read as a CSV file: {error}") from error
     if len(header) == 1 and ";" in header[0]:
-        raise ValueError(f"{path} separates its columns by semicolons; expected commas.")
+        raise ValueError(f"{path} separates its columns with semicolons; expected commas.")
     for line, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise ValueError(f"line {line} of {path} has {len(row)} values for {len(header)} columns.")
@@ -201,7 +201,7 @@ def _read_npz(path: Path, finite: bool) -> Log:
 
 
 def _check_size(path: Path, unpacked: int) -> None:
-    """Raise where unpacking would need more memory than arrays of numbers in a file of this size should."""
+    """Raise if unpacking would need more memory than arrays of numbers in a file of this size should."""
     if unpacked > max(LARGEST_RATIO * path.stat().st_size, ALWAYS):
         raise ValueError(
             f"it would unpack to {unpacked:,} bytes, over {LARGEST_RATIO} times its size: save it without compression"
@@ -209,11 +209,11 @@ def _check_size(path: Path, unpacked: int) -> None:
 
 
 def _from_columns(path: Path, header: Sequence[str], table: Array, first_line: int, finite: bool) -> Log:
-    """The log of a table (n, columns) with these names; rows are counted from `first_line`."""
+    """Log from a table (n, columns) with these column names; rows are counted from `first_line`."""
     if header and all(_is_number(name) for name in header):
-        raise ValueError(f"{path} begins with numbers, not with the names of its columns; expected {HEADER}.")
+        raise ValueError(f"{path} starts with numbers, not with column names; expected {HEADER}.")
     if len(set(header)) != len(header):
-        raise ValueError(f"{path} has a column twice: {', '.join(header)}.")
+        raise ValueError(f"{path} has a duplicate column: {', '.join(header)}.")
     for column, name in enumerate(header if finite else ()):
         _check_finite(path, name, table[:, column : column + 1], "line" if first_line else "row", first_line)
 

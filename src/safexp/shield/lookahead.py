@@ -1,4 +1,4 @@
-"""What a certificate looks ahead to: a backup controller, as functions of encoded states."""
+"""Backup controller of a lookahead, as functions of encoded states."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from safexp.quantifiers.replays import Course
 
 
 class BackupController(Protocol):
-    """Drives where the learner may not, and keeps the constraint for `horizon` steps if it was certified to."""
+    """Controller that takes over where nothing is certified; its certificates cover `horizon` steps."""
 
     horizon: int
 
     def act(self, observations: Observations) -> NDArray[Any]:
-        """Its actions (n, ...)."""
+        """Actions (n, ...) of the controller."""
 
 
 def course_of(
@@ -31,10 +31,10 @@ def course_of(
     observation_space: spaces.Space[Any],
     action_space: spaces.Box | spaces.Discrete,
 ) -> Course:
-    """A backup as functions of states: encoded observations, followed by the signals that the constraint limits.
+    """Backup as functions of states: encoded observations, followed by the signals that the constraint limits.
 
-    A signal that is an entry or a function of the observation is read from the predicted observation; what only the
-    info of a step tells is predicted like the rest of the state.
+    A signal that is an entry or a function of the observation is computed from the predicted observation; a signal that
+    appears only in the info of a step is predicted like the rest of the state.
     """
     size = encoded_size(observation_space)
     example = decode_observations(observation_space, np.zeros((1, size)))
@@ -67,13 +67,13 @@ def course_of(
 
 
 def largest_bound(constraint: Constraint | None, backup: BackupController | None) -> float:
-    """The largest cost that is told apart: 1, the most that a step can cost, or no limit on the sum until rest."""
+    """Upper limit of a predicted cost: 1, the largest cost of a step, or infinity for a sum until rest."""
     sums = constraint is not None and not constraint.on_every_step
     return math.inf if backup is not None and backup.horizon and sums else 1.0
 
 
 def check_backup(backup: Any, observation_space: spaces.Space[Any], action_space: spaces.Box | spaces.Discrete) -> None:
-    """Ask a backup about two observations of the space; raises `ValueError` where it does not answer with actions."""
+    """Query a backup with two observations; raises `ValueError` if it does not return valid actions."""
     sample = np.zeros((2, encoded_size(observation_space)))
     observations = decode_observations(observation_space, sample)
     actions = np.asarray(backup.act(observations))

@@ -1,6 +1,6 @@
-"""A controller with a shield around it, for use: an answer at every step, in time, whatever goes wrong.
+"""Shielded controller for deployment: an answer at every step, on time, even after failures.
 
-A control loop asks it at every step, and tells it what the last action cost:
+A control loop calls it at every step and reports the cost of the last action:
 
     policy = ShieldedPolicy(controller, Shield.load("agent.safexp"), Budget(20), fallback=brake, deadline=0.005)
     policy.reset(observation)
@@ -8,7 +8,7 @@ A control loop asks it at every step, and tells it what the last action cost:
         observation, cost = plant(policy.act(observation).action)
         policy.observe(cost)
 
-Under `Within` it is told the signals in place of a cost, and where they are entries of the observation, nothing.
+Under `Within` the loop reports the signals in place of a cost, or nothing if they are entries of the observation.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ Outcome = Literal[
     "quantifier error",
     "shield error",
 ]
-"""What an answer is: the controller's own action, the shield's, the backup's, or the fallback and why."""
+"""Kind of an answer: the controller's own action, the shield's, the backup's, or the fallback with its reason."""
 
 
 class Answer(NamedTuple):
-    """What to do, why, and the bounds () or (K,) on what it costs: 1, the largest cost, of a fallback.
+    """Action to run, its kind, and bounds () or (K,) on its cost; the bound of a fallback is 1, the largest cost.
 
-    `vouched` is the encoded state (1, ds) where the action is safe on the user's word alone.
+    `vouched` is the encoded state (1, ds) if the action is safe on the user's word alone.
     """
 
     action: Any
@@ -66,40 +66,41 @@ class Answer(NamedTuple):
 
 
 class ShieldedPolicy:
-    """Asks a controller, lets a shield check its proposal, and keeps the constraint's account of an episode.
+    """Controller whose proposals a shield checks, with the constraint's account of the episode.
 
-    `act` always answers. The fallback is run, unchecked, where nothing is safe, where the controller, the quantifier
-    or the shield fails, where an observation is not finite or outside its space, and where an answer is not there in
-    time; `counts` tells how often each of these happened. A cost that is missing, NaN or negative counts as the
-    largest one, and so does one of which `observe` was not told before the next `act`; `bad_costs` counts these, and
-    costs that are none of the shield's `levels`, after which it no longer relies on them.
+    `act` always answers. The fallback is run, unchecked, if nothing is safe, if the controller, the quantifier or the
+    shield fails, if an observation is not finite or outside its space, and if an answer is late; `counts` holds the
+    number of each outcome. A cost that is missing, NaN or negative counts as the largest one, and so does a cost that
+    is not passed to `observe` before the next `act`; `bad_costs` counts these, and costs that are not among the
+    shield's `levels`, after which it no longer relies on them.
 
-    Where nothing is certified a shield's backup drives, if it has one; the fallback is for answers that failed.
+    If nothing is certified, the shield's backup takes over, if it has one; the fallback is for failures.
 
-    Limits on measured signals (`Within`) are checked from their values now: entries of the observation are read from
-    it, others are told by `reset` and `observe`. As long as one of these is missing the fallback is run.
+    Limits on measured signals (`Within`) are checked from their current values: entries of the observation are read
+    from it, others are passed to `reset` and `observe`. While one of them is missing, the fallback is run.
 
-    With a deadline a thread of its own computes, while `act` waits. A late answer is thrown away when it comes; until
-    then the thread is busy, and further answers are fallbacks. What is promised is that `act` stops waiting in time,
-    not that the interpreter runs it at once: while other Python code computes, that takes up to
-    `sys.getswitchinterval()` longer (5 ms, which can be set lower), and a call into C that keeps Python's lock delays
-    it until it returns. What must never be late belongs below Python, in a watchdog.
+    With a deadline, a separate thread computes while `act` waits. A late answer is discarded when it arrives; until
+    then the thread is busy, and further answers are fallbacks. The guarantee is that `act` stops waiting on time, not
+    that the interpreter resumes it at once: while other Python code computes, that takes up to
+    `sys.getswitchinterval()` longer (5 ms, which can be set lower), and a C call that holds Python's lock delays it
+    until that call returns. A hard real-time guarantee needs a watchdog outside Python.
 
-    One object belongs to one control loop. The shield may be shared by many, in as many threads.
+    Each object belongs to one control loop. Many of them, in as many threads, may share the shield.
 
     Args:
-        policy: a function of the observation, or an object such as a model of Stable-Baselines3 with a method
-            `predict(observation, deterministic=True)` that returns the action first. One that takes `state` and
-            `episode_start`, too, as `model.predict` and `agent.propose` do, also returns its next state, and gets that
-            back at the next step of the episode: recurrent policies remember.
+        policy: a function of the observation, or an object such as a Stable-Baselines3 model with a method
+            `predict(observation, deterministic=True)` that returns the action first. A recurrent policy takes `state`
+            and `episode_start` as well, as `model.predict` and `agent.propose` do, and returns its next state, which it
+            is given at the next step of the episode.
         shield: checks the proposals.
-        constraint: turns what was observed into thresholds.
-        fallback: the one action for all emergencies, for which the user vouches; no function, since it must be there
-            even without an observation.
-        deadline: how many seconds an answer may take, None for as long as it takes, without a thread.
-        show_threshold: call `policy(observation, threshold)`, for one that wants to know what remains.
-        braking: what a stop itself may cost while the machine comes to rest, in units of the largest cost of a step:
-            the shield is asked as if that much less remained.
+        constraint: turns observed costs into thresholds.
+        fallback: the one action for all emergencies, declared safe by the user; not a function, because it must be
+            available even without an observation.
+        deadline: seconds that an answer may take; None waits for as long as it takes, without a thread.
+        show_threshold: call `policy(observation, threshold)`, for a policy that takes the remaining budget into
+            account.
+        braking: cost of a stop itself while the machine comes to rest, in units of the largest cost of a step: the
+            shield is queried as if that much less remained.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class ShieldedPolicy:
         if deadline is not None and not 0 < deadline < np.inf:
             raise ValueError(f"deadline={deadline} must be a number of seconds above 0, or None for no deadline.")
         if not callable(policy) and not hasattr(policy, "predict"):
-            raise TypeError(f"policy={policy!r} is no function of the observation and has no method predict.")
+            raise TypeError(f"policy={policy!r} is not a function of the observation and has no method predict.")
         self._propose = EpisodeController(policy)
         self._propose.check_takes("observation", *(["threshold"] if show_threshold else []))
         self.policy = policy
@@ -133,7 +134,7 @@ class ShieldedPolicy:
         if self._ones.size != shield.quantifier.num_costs:
             raise ValueError(
                 f"{type(constraint).__name__} limits {self._ones.size} costs, but the shield bounds "
-                f"{shield.quantifier.num_costs}: give its shield one quantifier for each, PerCost(...)."
+                f"{shield.quantifier.num_costs}: give the shield one quantifier per cost, PerCost(...)."
             )
         self._readings = readings_of(constraint)
         self._measured: Array = np.full(shield.quantifier.num_signals, np.nan)
@@ -156,9 +157,9 @@ class ShieldedPolicy:
         deadline: float | None = None,
         show_threshold: bool | None = None,
     ) -> Self:
-        """A controller with the shield, the constraint and the braking of a saved agent; a shield has none of these.
+        """Controller with the shield, constraint and braking of a saved agent; a saved shield has only the first.
 
-        A policy is shown the threshold where the agent's own was, unless `show_threshold` says otherwise.
+        The policy is shown the threshold if the agent's own policy was, unless `show_threshold` says otherwise.
         """
         document, arrays = files.read(Path(path))
         files.expect(document, "shield", path)
@@ -182,22 +183,22 @@ class ShieldedPolicy:
 
     @property
     def threshold(self) -> float | Array:
-        """What the next cost may be, scaled to [0, 1]: b_h, () or (K,)."""
+        """Largest allowed next cost, scaled to [0, 1]: b_h, () or (K,)."""
         if not self._begun:
             raise RuntimeError("no episode has begun: call reset(observation) first.")
         return self._account.thresholds[0]
 
     @property
     def braking(self) -> float:
-        """What is kept for a stop itself."""
+        """Cost reserved for a stop itself."""
         return self._account.braking
 
     def reset(self, observation: Any, measured: ArrayLike | None = None) -> None:
-        """An episode begins here: nothing of its budget is spent.
+        """Begin an episode, with none of its budget spent.
 
         Args:
-            observation: the first one.
-            measured: the signals that `Within` limits as they are now, () or (S,); not needed where all of them are
+            observation: the first observation.
+            measured: current values () or (S,) of the signals that `Within` limits; not needed if all of them are
                 entries of the observation.
         """
         batch = as_batch(observation)
@@ -207,7 +208,7 @@ class ShieldedPolicy:
         self._propose = EpisodeController(self.policy)
 
     def act(self, observation: Any) -> Answer:
-        """What to do now."""
+        """Action to run now."""
         batch = as_batch(observation) if fits(self.shield.observation_space, observation) else None
         if self._awaited is not None:
             self.observe(None if batch is None else self._told_by(batch))
@@ -231,13 +232,13 @@ class ShieldedPolicy:
         return answer
 
     def observe(self, told: ArrayLike | None) -> None:
-        """What the last action brought: its cost in the constraint's units, or the signal that `Within` limits.
+        """Report the last action's outcome: its cost in the constraint's units, or the signal that `Within` limits.
 
-        Several limits take one number for each cost and each signal, (M,). Where all of them are entries of the
-        observation, `act` reads them there and this call may be left out. None stands for what could not be measured.
+        Several limits take one number per cost and per signal, (M,). If all of them are entries of the observation,
+        `act` reads them there and this call may be omitted. None stands for a failed measurement.
         """
         if self._awaited is None:
-            raise RuntimeError("there is no action that this could belong to: call act(observation) first.")
+            raise RuntimeError("there is no action to report on: call act(observation) first.")
         shape = () if self._readings == 1 else (self._readings,)
         readings = np.full(shape, np.nan) if told is None else np.asarray(told, dtype=np.float64)
         if readings.size != self._readings or readings.ndim > 1:
@@ -248,17 +249,17 @@ class ShieldedPolicy:
             self._measured = signals_among(self.constraint, readings.reshape(-1))
         given = by_limit(self.constraint, readings.reshape(-1))
         scaled = np.asarray(self.constraint.normalise(given), dtype=np.float64)
-        known = scaled >= 0  # NaN is not
+        known = scaled >= 0  # false for NaN
         if not ((known & (scaled <= 1)).all() and self._trusts_levels(scaled[None])):
             self.bad_costs += 1
-        costs = np.where(known, scaled, 1.0)  # one above the largest counts as what it is
+        costs = np.where(known, scaled, 1.0)  # a cost above the largest one counts in full
         if self._awaited.vouched is not None:
             self.shield.note_vouched(self._awaited.vouched, costs[None], self._account.certifiable)
         self._account.charge(costs[None], self._awaited.upper_bound[None])
         self._awaited = None
 
     def _trusts_levels(self, costs: Array) -> bool:
-        """Whether observed costs (n,) or (n, K), scaled, are levels; bounds are no longer rounded if one is not."""
+        """Whether observed costs (n,) or (n, K), scaled, are levels; if one is not, bounds are no longer rounded."""
         try:
             self.shield.check_levels(costs)
         except ValueError as error:
@@ -268,12 +269,12 @@ class ShieldedPolicy:
         return True
 
     def close(self) -> None:
-        """End the thread, if there is one, as soon as it has nothing to compute."""
+        """End the thread, if there is one, once it is idle."""
         if self._worker is not None:
             self._worker.close()
 
     def _first_signals(self, batch: Observations, measured: ArrayLike | None) -> Array:
-        """The signals (S,) at a first state, as told or else as observed."""
+        """Signals (S,) in the first state, as passed by the caller or else as observed."""
         if not len(self._measured):
             return self._measured
         given = self.constraint.now(batch)[0] if measured is None else np.atleast_1d(np.asarray(measured, np.float64))
@@ -283,11 +284,11 @@ class ShieldedPolicy:
         return given
 
     def _told_by(self, batch: Observations) -> Array | None:
-        """What the last action brought (M,), if all of it is in the observation."""
+        """Readings (M,) after the last action, if the observation contains all of them."""
         return self._observed(batch) if all_observed(self.constraint, batch) else None
 
     def _measure(self, batch: Observations) -> str:
-        """Read the signals that are in the observation; the name of one that is still not known, or nothing."""
+        """Read the signals that are in the observation; returns the name of one that is still unknown, or ''."""
         if not len(self._measured):
             return ""
         observed = self._observed(batch)
@@ -296,10 +297,10 @@ class ShieldedPolicy:
         return f"the signal {name_of_signal(self.constraint.sources[missing[0]])}" if missing.size else ""
 
     def _observed(self, batch: Observations) -> Array:
-        """The signals (S,) in an observation, NaN where they are not in it or a function of the user's raises."""
+        """Signals (S,) in an observation, NaN where they are not in it or a user's function raises."""
         try:
             return self.constraint.now(batch)[0]
-        except Exception as error:  # whatever went wrong, nothing was measured
+        except Exception as error:  # any failure means that nothing was measured
             log.warning("signals could not be read from an observation: %s: %s", type(error).__name__, error)
             return np.full(len(self.constraint.sources), np.nan)
 
@@ -314,7 +315,7 @@ class ShieldedPolicy:
         try:
             seen = (observation, threshold) if self.show_threshold else (observation,)
             proposal = np.asarray(propose(*seen))
-            encode_actions(self.shield.action_space, proposal[None])  # raises where this is no action
+            encode_actions(self.shield.action_space, proposal[None])  # raises if this is not an action
             if not np.isfinite(proposal).all():
                 raise ValueError(f"{proposal} is not finite")
         except Exception as error:  # whatever a controller raises, the plant needs an action
@@ -326,7 +327,7 @@ class ShieldedPolicy:
         except Exception as error:
             return self._emergency("shield error", f"{type(error).__name__}: {error}")
         if decision.stopped:
-            failed = np.isinf(decision.upper_bound).any()  # a quantifier that answers bounds every cost by 1
+            failed = np.isinf(decision.upper_bound).any()  # a quantifier that works bounds every cost by 1
             reason = f"upper bound {decision.upper_bound} of the proposal's cost, threshold {certifiable}"
             return self._emergency("quantifier error" if failed else "stop", reason)
         if decision.takeover:
@@ -345,8 +346,8 @@ class ShieldedPolicy:
 def _checked_fallback(space: spaces.Box | spaces.Discrete, fallback: ArrayLike) -> NDArray[Any]:
     if callable(fallback):
         raise TypeError(
-            f"fallback={fallback!r} is a function; it must be one action, which can be run whatever went wrong, "
-            "also where there is no observation."
+            f"fallback={fallback!r} is a function; it must be one action, which can be run after any failure, "
+            "even without an observation."
         )
     action = np.asarray(fallback, dtype=space.dtype)
     if not fits(space, action):

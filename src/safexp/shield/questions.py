@@ -1,4 +1,4 @@
-"""What a shield is asked: states as numbers, the signals as they are now, and the thresholds of the next costs."""
+"""Queries to a shield: encoded states, current signals, and the thresholds of the next costs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from safexp.quantifiers.base import Quantifier
 
 
 class Question(NamedTuple):
-    """n states as they were observed and as numbers (n, ds), and the thresholds (n, K) of their next costs.
+    """Query about n states: observations, their encoding (n, ds), and the thresholds (n, K) of their next costs.
 
-    `first` (n,) tells which of them are first states, or were reached from there by vouched actions alone.
+    `first` (n,) marks first states of an episode and those reached from there by vouched actions alone.
     """
 
     observations: Observations
@@ -24,13 +24,13 @@ class Question(NamedTuple):
     first: Flags | None = None
 
     def rows(self, index: Any) -> Question:
-        """The question about some of the states."""
+        """Query about a subset of the states."""
         first = None if self.first is None else self.first[index]
         return Question(take(self.observations, index), self.states[index], self.limits[index], first)
 
 
 def checked_thresholds(thresholds: ArrayLike, n: int, quantifier: Quantifier) -> Array:
-    """Thresholds (n,) or (n, K) as (n, K); raises `ValueError` where there is not one for each cost."""
+    """Thresholds (n,) or (n, K) as (n, K); raises `ValueError` unless there is one per cost."""
     limits = np.asarray(thresholds, dtype=np.float64)
     if limits.ndim not in (1, 2) or len(limits) != n:
         raise ValueError(f"thresholds have shape {limits.shape}, expected ({n},) or, for K costs, ({n}, K).")
@@ -46,7 +46,7 @@ def checked_thresholds(thresholds: ArrayLike, n: int, quantifier: Quantifier) ->
 
 
 def steady_thresholds(constraint: Constraint | None, observations: Observations) -> Array:
-    """The thresholds (n,) or (n, K) of a constraint that has the same ones at every step of an episode."""
+    """Thresholds (n,) or (n, K) of a constraint whose thresholds do not change during an episode."""
     if constraint is None:
         raise ValueError("the shield has no constraint to take a threshold from: give threshold=.")
     if constraint.in_observation:
@@ -64,7 +64,7 @@ def with_signals(
     measured: ArrayLike | None,
     constraint: Constraint | None,
 ) -> Array:
-    """Encoded states (n, ds), followed by the signals (n, S) as they are now; NaN where nobody tells them."""
+    """Encoded states (n, ds), followed by the current signals (n, S), NaN where they are unknown."""
     if measured is None:
         if constraint is None:
             raise ValueError(f"the shield limits {count} signals: give measured=<their values now>, or its constraint.")

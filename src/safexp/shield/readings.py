@@ -1,4 +1,4 @@
-"""What a machine tells at a step, one number for each cost and each signal, as a constraint's limits read it."""
+"""Readings of one step, one number per cost and per signal, arranged for the limits of a constraint."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from safexp.shield.transitions import parts_of
 
 
 def readings_of(constraint: Constraint) -> int:
-    """How many numbers a step tells: a signal counts once, however many limits it has."""
+    """Number of readings per step; a signal counts once, however many limits it has."""
     return sum(_size(part) for part in parts_of(constraint))
 
 
 def by_limit(constraint: Constraint, readings: Array) -> Array:
-    """Readings (M,) as the constraint reads them: () or, for K limits, (K,)."""
+    """Readings (M,) as the constraint takes them: () or, for K limits, (K,)."""
     columns = [
         np.atleast_1d(part.by_side(own)) if isinstance(part, Within) else own
         for part, own in zip(parts_of(constraint), _split(constraint, readings), strict=True)
@@ -25,13 +25,13 @@ def by_limit(constraint: Constraint, readings: Array) -> Array:
 
 
 def signals_among(constraint: Constraint, readings: Array) -> Array:
-    """The signals (S,) among readings (M,)."""
+    """Signals (S,) among the readings (M,)."""
     own = zip(parts_of(constraint), _split(constraint, readings), strict=True)
     return np.concatenate([np.zeros(0), *(values for part, values in own if part.sources)])
 
 
 def all_observed(constraint: Constraint, observations: Observations) -> bool:
-    """Whether the observations tell everything that the constraint reads at a step."""
+    """Whether the observations contain everything that the constraint reads at a step."""
     return all(
         part.sources and all(in_observation(source, observations) for source in part.sources)
         for part in parts_of(constraint)

@@ -1,7 +1,7 @@
-"""A shield in closed loop: a controller drives a simulator behind it, and what was certified is checked.
+"""Closed-loop test of a shield: a controller drives a simulator behind it, and certified actions are checked.
 
-A static check asks about states of the log. A controller behind a shield goes where the shield lets it, which is where
-the model is least sure: only a closed loop shows whether it can be trusted there.
+A static check uses the states of a log. A controller behind a shield can go wherever the shield lets it, including
+states where the model is least certain: only a closed loop shows whether the shield can be trusted there.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Rehearsal(NamedTuple):
-    """What happened in so many episodes.
+    """Result of a closed-loop test.
 
-    `violated` episodes broke the constraint; in `missed` episodes a certified action did. `low` and `high` are the
-    exact 95% interval of the share of missed episodes. `stopped` counts steps at which nothing was certified: there the
-    backup drove, or the episode ended. `returns` are of the episodes as they were driven.
+    `violated` counts episodes that broke the constraint, `missed` those in which a certified action did. `low` and
+    `high` are the exact 95% interval of the share of missed episodes. `stopped` counts steps at which nothing was
+    certified: the backup took over, or the episode ended. `returns` are those of the episodes as executed.
     """
 
     episodes: int
@@ -39,7 +39,7 @@ class Rehearsal(NamedTuple):
 
     @property
     def mean_return(self) -> float:
-        """The mean return of an episode."""
+        """Mean return of an episode."""
         return float(np.mean(self.returns))
 
 
@@ -48,15 +48,13 @@ def rehearse(
 ) -> Rehearsal:
     """Drive an environment with a controller, a function of observations (n, ...), behind a shield.
 
-    The backup, likewise, drives where nothing is certified; without one the episode ends there.
+    The backup, also a function of observations, takes over where nothing is certified; without one the episode ends.
     """
-    from scipy.stats import binomtest  # here, because it takes longer to import than all the rest
+    from scipy.stats import binomtest  # imported here because it is slow to import
 
     constraint = shield.constraint
     if constraint is None:
-        raise ValueError(
-            "rehearse judges by the shield's constraint, and it has none: give Shield(..., constraint=...)."
-        )
+        raise ValueError("rehearse needs a shield with a constraint to judge by: give Shield(..., constraint=...).")
     if episodes < 1:
         raise ValueError(f"episodes={episodes} must be at least 1.")
     found = [_episode(shield, constraint, env, controller, backup, seed + k) for k in range(episodes)]
@@ -122,7 +120,7 @@ def _column(info: dict[str, Any], key: str) -> Array:
 
 
 def _first_signals(constraint: Constraint, batch: Any, info: dict[str, Any]) -> Array:
-    """The signals (S,) in a first state, from the observation or the info of the reset."""
+    """Signals (S,) in the first state, from the observation or the info of the reset."""
     now = constraint.now(batch)[0]
     for k, source in enumerate(constraint.sources):
         if np.isnan(now[k]) and isinstance(source, str):

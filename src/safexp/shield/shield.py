@@ -1,9 +1,9 @@
-"""The safe set A⁺, the nearest safe action, and the verdict "nothing is safe".
+"""Shield: the safe set A⁺, the nearest safe action, and the verdict "nothing is safe".
 
-No reinforcement learning in here: a control engineer puts a shield around her own controller,
+It needs no reinforcement learning. A control engineer puts a shield around an existing controller,
 
     shield = Shield(quantifier, observation_space, action_space, constraint=Within(2, low=-100.0, high=100.0))
-    shield.fit(Log(observations, actions, episodes=episodes))  # or a file of them
+    shield.fit(Log(observations, actions, episodes=episodes))  # or the path of a log file
     decision = shield.filter(observation, action)
 
 and executes `decision.action` unless `decision.stopped`.
@@ -51,33 +51,33 @@ log = logging.getLogger("safexp")
 
 
 class Shield:
-    """Keeps the actions with `min(1, mean + width) ≤ threshold` and replaces a proposal outside them.
+    """Filter that keeps the actions with `min(1, mean + width) ≤ threshold` and replaces any other proposal.
 
-    Discrete actions are enumerated. In a box the proposal is tried first, then the nearest safe one of
-    `num_candidates` fixed actions: the centre, the corners, a low-discrepancy set, and the last safe action. Where
-    all thresholds are at least 1, the largest cost, everything is safe and the quantifier is not asked. A quantifier
-    that raises, or returns a NaN, a negative width or a wrong shape, certifies nothing; `failures` counts that, and
-    `last_failure` tells why. Threads may share a shield as long as none of them fits it.
+    Discrete actions are enumerated. In a box the proposal is tried first, then the nearest safe one of `num_candidates`
+    fixed actions: the centre, the corners, a low-discrepancy set, and the last safe action. If all thresholds are at
+    least 1, the largest cost, everything is safe and the quantifier is not queried. A quantifier that raises, or
+    returns a NaN, a negative width or a wrong shape, certifies nothing; `failures` counts such queries, and
+    `last_failure` is the reason of the last one. Threads may share a shield as long as none of them fits it.
 
     Args:
-        quantifier: predicts the costs.
-        observation_space: what `observation`s are.
+        quantifier: predicts the costs, with their uncertainty.
+        observation_space: space of the observations.
         action_space: a bounded float Box, or Discrete.
-        constraint: what must hold: it says what is read from a log, and the threshold where `filter` is given none.
-            Needed for limits on measured signals (`Within`), for which the quantifier becomes a `ChangeModel`.
+        constraint: the limits to keep. It determines what is read from a log, and the threshold if `filter` is given
+            none. Required for limits on measured signals (`Within`), for which the quantifier becomes a `ChangeModel`.
         num_candidates: size of the fixed set searched in a box.
-        levels: the only values that a cost can take, for example (0, 1); of several costs a list for each, or None.
-            Bounds are then rounded down to the largest level that can occur, which is sound only if the quantifier
-            bounds the realised cost.
-        safe_action: an action, or a function of the observations (n, ...), that the user vouches for in every
-            state; a row of NaN vouches for nothing there.
-        verify_safe_action: stop believing in it where it broke its promise (`note_vouched`).
-        seed_controller: a controller that is safe from first states on as long as it drives, such as the one whose log
-            the quantifier learned; a guard lets it drive there where nothing is certified yet.
-        backup: a controller that drives where nothing is certified (`Backup`), to which `Rollout` looks ahead.
+        levels: the only values that a cost can take, for example (0, 1); for several costs a list with one entry per
+            cost, None for any value. Bounds are then rounded down to the largest possible level, which is sound only if
+            the quantifier bounds the realised cost.
+        safe_action: an action, or a function of the observations (n, ...), that the user declares safe in every state;
+            a row of NaN means no safe action there.
+        verify_safe_action: stop trusting it in states like those in which it broke its promise (`note_vouched`).
+        seed_controller: a controller that is safe from the first state of an episode for as long as it drives, such as
+            the one that recorded the quantifier's training log; a guard lets it drive there while nothing is certified.
+        backup: a controller that takes over where nothing is certified (`Backup`), and to which `Rollout` looks ahead.
     """
 
-    _counting: ClassVar = Lock()  # of failures, where threads share a shield; of the class, since a lock has no copy
+    _counting: ClassVar = Lock()  # of failures in threads; a class attribute, because a lock cannot be copied
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Shield:
         self._fixed = candidate_actions(self.action_space, num_candidates)
 
     def fit(self, log: Log | str | Path) -> None:
-        """Learn from logged transitions, or a file of them (`read_log`); without a constraint from costs in [0, 1]."""
+        """Learn from logged transitions or a log file (`read_log`); without a constraint, from costs in [0, 1]."""
         if not isinstance(log, Log | str | Path):
             raise TypeError(f"got a {type(log).__name__}, expected Log(observations, actions, costs) or a file of one.")
         data = log if isinstance(log, Log) else read_log(log)
@@ -138,7 +138,7 @@ class Shield:
         return rehearse(self, env, controller, episodes, backup=backup, seed=seed)
 
     def save(self, path: str | Path) -> None:
-        """Write the shield to one file, for `load`."""
+        """Save the shield to one file, for `load`."""
         document, arrays = self.describe()
         files.write(Path(path), {"versions": files.versions(), "shield": document}, arrays)
 
@@ -152,18 +152,18 @@ class Shield:
         safe_action: SafeAction | None = None,
         backup: BackupController | None = None,
     ) -> Self:
-        """The shield that was saved, or that of a saved agent; whatever held a function must be given again."""
+        """Saved shield, or the shield of a saved agent; functions cannot be saved and must be passed again."""
         document, arrays = files.read(Path(path))
         files.expect(document, "shield", path)
         with files.understood(path):
             return build_shield(cls, document["shield"], arrays, constraint, quantifier, safe_action, backup)
 
     def restore(self, arrays: files.Arrays) -> None:
-        """Take back what a described shield had learned: its quantifier, and what became of the safe action."""
+        """Restore the learned state of a described shield: its quantifier and the outcomes of its safe action."""
         restore_shield(self, arrays)
 
     def describe(self) -> tuple[files.Document, files.Arrays]:
-        """The shield as JSON, and what it learned as arrays."""
+        """JSON description of the shield, and the arrays that it learned."""
         return describe_shield(self)
 
     def filter(
@@ -176,9 +176,9 @@ class Shield:
         last_safe: Any | None = None,
         preferences: Callable[[], Array] | None = None,
     ) -> Decision:
-        """Whether `action` may be run in this state, and what to run instead.
+        """Check whether `action` may be run in this state, and choose a replacement if not.
 
-        The arguments are those of `filter_batch` for one state; `preferences` tell one row.
+        The arguments are those of `filter_batch` for one state; `preferences` returns one row.
         """
         batch = as_batch(observation)
         limit = steady_thresholds(self.constraint, batch)[0] if threshold is None else np.asarray(threshold)
@@ -202,16 +202,16 @@ class Shield:
         last_safe: NDArray[Any] | None = None,
         preferences: Callable[[], Array] | None = None,
     ) -> Decisions:
-        """`filter` for n states at once: one call of the quantifier, and one more if a proposal is unsafe.
+        """`filter` for n states at once: one query of the quantifier, and one more if a proposal is unsafe.
 
         Args:
             observations: (n, ...)
             actions: the proposals (n, ...)
             thresholds: (n,) or (n, K); those of the constraint by default, if they are the same at every step
-            measured: the signals (n, S) as they are now, for limits on signals that are not in the observation
+            measured: current signals (n, S), for limits on signals that are not in the observation
             last_safe: the last safe actions (n, ...), rows of NaN for none
-            preferences: tells scores (n, number of actions) of discrete actions, and is asked only where a proposal
-                is unsafe: the best safe one replaces it. Without them it is the one with the smallest bound.
+            preferences: function that returns scores (n, number of actions) of discrete actions, called only if a
+                proposal is unsafe: the best safe action replaces it. Without it the one with the smallest bound does.
         """
         thresholds = steady_thresholds(self.constraint, observations) if thresholds is None else thresholds
         question = self.question(observations, thresholds, measured=measured)
@@ -226,12 +226,12 @@ class Shield:
         measured: ArrayLike | None = None,
         last_safe: NDArray[Any] | None = None,
     ) -> Outlook:
-        """What n states offer under these thresholds, in one call of the quantifier or none."""
+        """Outlook on n states under these thresholds, with at most one query of the quantifier."""
         question = self.question(observations, thresholds, measured=measured)
         return self._whole(question, self._few(question, last_safe))
 
     def states(self, observations: Observations, measured: ArrayLike | None = None) -> Array:
-        """Observations (n, ...) as the quantifier takes them: encoded, and followed by the signals as they are now."""
+        """Observations (n, ...) as the quantifier takes them: encoded, followed by the current signals."""
         encoded, count = encode_observations(self.observation_space, observations), self.quantifier.num_signals
         return with_signals(encoded, count, observations, measured, self.constraint) if count else encoded
 
@@ -242,10 +242,10 @@ class Shield:
         states: Array | None = None,
         measured: ArrayLike | None = None,
     ) -> Question:
-        """A question about n observations with thresholds (n,) or (n, K); `states`, if they are encoded already.
+        """Query about n observations with thresholds (n,) or (n, K); pass `states` if they are already encoded.
 
         Raises:
-            ValueError: where they are no observations, or there is not one threshold for each cost.
+            ValueError: if they are not observations of the space, or there is not one threshold per cost.
         """
         limits = checked_thresholds(thresholds, batch_size(observations), self.quantifier)
         return Question(observations, self.states(observations, measured) if states is None else states, limits)
@@ -258,7 +258,7 @@ class Shield:
         preferences: Callable[[], Array] | None = None,
         last_safe: NDArray[Any] | None = None,
     ) -> Decisions:
-        """`filter_batch` of a question; `glance` is what is known of it already. Bounds are (n, K)."""
+        """`filter_batch` for a query; `glance` is what is already known of it. Bounds are (n, K)."""
         proposals, limits = encode_actions(self.action_space, actions), question.limits
         if len(proposals) != len(limits):
             raise ValueError(f"{len(proposals)} actions for {len(limits)} states: give one for each.")
@@ -293,10 +293,10 @@ class Shield:
         return Decisions(decode_actions(self.action_space, proposals), intervened, stopped, vouched, bounds)
 
     def glance(self, question: Question, last_safe: NDArray[Any] | None = None) -> Glance:
-        """Ask no more than it takes to know which states are viable.
+        """Find out which states are viable, with as few queries as possible.
 
-        The action that the user vouches for needs no question; then come the centre of the box and the last safe
-        action; all candidates only where none of these is safe. Discrete actions are few, and all are asked about.
+        The user's safe action needs no query; the centre of the box and the last safe action come next; all candidates
+        only if none of these is safe. Discrete actions are few, and all are queried.
         """
         few = self._few(question, last_safe)
         if isinstance(self.action_space, spaces.Discrete):
@@ -316,12 +316,12 @@ class Shield:
         return glance
 
     def check_levels(self, costs: Array) -> None:
-        """Raise `ValueError` where an observed cost (n,) or (n, K), scaled, is none of its levels."""
+        """Raise `ValueError` if an observed cost (n,) or (n, K), scaled, is not one of its levels."""
         if self.levels is not None:
             check_levels(self.levels, costs)
 
     def note_vouched(self, states: Array, costs: Array, thresholds: Array) -> None:
-        """Tell what the safe action cost in these encoded states (n, ds) where decisions were `vouched`."""
+        """Record the costs of the safe action in these encoded states (n, ds), for decisions that were `vouched`."""
         if self.vouched is not None:
             self.vouched.note(states, costs, thresholds)
 
@@ -333,7 +333,7 @@ class Shield:
         *,
         measured: ArrayLike | None = None,
     ) -> Flags:
-        """Which of these actions (m, ...) are safe in one state, in one call of the quantifier or none."""
+        """Whether each of these actions (m, ...) is safe in one state, with at most one query of the quantifier."""
         signals = None if measured is None else np.atleast_1d(measured)[None]
         question = self.question(as_batch(observation), np.asarray(threshold)[None], measured=signals)
         candidates = encode_actions(self.action_space, actions)
@@ -341,9 +341,9 @@ class Shield:
         return np.asarray((bounds[0] <= question.limits).all(axis=1) & np.isfinite(candidates).all(axis=1))
 
     def _few(self, question: Question, last_safe: NDArray[Any] | None) -> Outlook:
-        """The first candidates, not asked about yet: the centre, the last safe action, and what the user vouches for.
+        """First candidates, not yet queried: the centre, the last safe action, and the user's safe action.
 
-        Discrete actions are all of them first.
+        For discrete actions, all of them.
         """
         n, num_costs = question.limits.shape
         vouched = None
@@ -356,7 +356,7 @@ class Shield:
         return unasked(with_extra(self._fixed[:1], n, extra), num_costs, vouched)
 
     def _whole(self, question: Question, few: Outlook) -> Outlook:
-        """Ask about all candidates of all these states; what is already known to be safe stays so, with its bound."""
+        """Query all candidates of these states; actions already known to be safe remain so, with their bounds."""
         if isinstance(self.action_space, spaces.Discrete):
             candidates, places, promised = few.candidates, np.arange(len(self._fixed)), few.promised
         else:
@@ -373,11 +373,11 @@ class Shield:
         return Outlook(candidates, safe, bounds, widths.max(axis=2), promised)
 
     def _offers(self, question: Question, rows: NDArray[np.int64], glance: Glance) -> Outlook:
-        """What these states offer in all; those that were not asked about all of it are asked now."""
+        """Outlook on all candidates of these states, queried now if they have not been."""
         new = rows[~glance.asked[rows]]
         if len(new):
             glance.fill(new, self._whole(question.rows(new), glance.few.rows(new)))
-        assert glance.whole is not None, "at least one state was asked about"
+        assert glance.whole is not None, "at least one state was queried"
         return glance.whole.rows(rows)
 
     def _bounds(self, states: Array, candidates: Array, limits: Array) -> tuple[Array, Array]:

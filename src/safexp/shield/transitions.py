@@ -1,4 +1,4 @@
-"""Logged transitions as a quantifier learns from them: encoded, with the costs and signals that a constraint reads."""
+"""Encoding of logged transitions for a quantifier, with the costs and signals that a constraint reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from safexp.shield.logs import Log, encode_log
 
 
 def parts_of(constraint: Constraint) -> tuple[Constraint, ...]:
-    """The simple constraints that a constraint is made of."""
+    """Simple constraints that a constraint consists of."""
     return constraint.parts if isinstance(constraint, AllOf) else (constraint,)
 
 
@@ -29,13 +29,13 @@ def transitions_of(
     *,
     with_next: bool = False,
 ) -> Transitions:
-    """Logged transitions with the costs of a constraint and the signals that it limits, and the states after them.
+    """Logged transitions with the costs of a constraint, the signals that it limits, and the states that follow.
 
-    A step whose signal before or after it is not in the log, as of the first or last step of an episode, is left out;
-    `with_next` also one whose next observation is not.
+    A step whose signal before or after it is not in the log, such as the first or last step of an episode, is left out;
+    with `with_next` so is a step whose next observation is not.
 
     Raises:
-        ValueError: where the log has not what the constraint reads, or does not fit the spaces.
+        ValueError: if the log lacks what the constraint reads, or does not fit the spaces.
     """
     after, now = signals_of(log, constraint.sources)
     logged = iter(_costs_of(log, constraint).T)
@@ -58,7 +58,7 @@ def transitions_of(
     if not told.any():
         names = ", ".join(map(name_of_signal, constraint.sources))
         raise ValueError(
-            f"no step of the log has the signals {names} before and after it: log steps in their order, with episode "
+            f"no step of the log has the signals {names} before and after it: log steps in order, with episode "
             "numbers, or give next_observations."
         )
     kept = _rows(log, told)._replace(costs=costs[told, 0] if costs.shape[1] == 1 else costs[told])
@@ -72,7 +72,7 @@ def transitions_of(
 
 
 def signals_of(log: Log, sources: Sequence[SignalSource]) -> tuple[Array, Array]:
-    """Signals (n, S) after each step and before it, NaN where the log does not tell."""
+    """Signals (n, S) after each step and before it, NaN where the log does not contain them."""
     n = len(log.actions)
     if not sources:
         return np.zeros((n, 0)), np.zeros((n, 0))
@@ -93,7 +93,7 @@ def signals_of(log: Log, sources: Sequence[SignalSource]) -> tuple[Array, Array]
 
 
 def _follows(log: Log) -> Flags:
-    """Which steps (n,) are followed by the next row of the log, as the next step of the same episode."""
+    """Whether the next row of the log is the next step of the same episode, for each step (n,)."""
     last = np.zeros(len(log.actions), dtype=bool)
     last[-1:] = True
     if log.episodes is not None:
@@ -103,7 +103,7 @@ def _follows(log: Log) -> Flags:
 
 
 def _column(log: Log, name: str) -> Array:
-    """A named signal after each step (n,)."""
+    """Named signal after each step (n,)."""
     named = {**(log.signals or {})}
     for known, column in (("margin", log.margins), ("cost", log.costs)):
         if column is not None:
@@ -120,7 +120,7 @@ def _column(log: Log, name: str) -> Array:
 
 
 def _costs_of(log: Log, constraint: Constraint) -> Array:
-    """The logged costs (n, M) of the M parts of a constraint that limit costs."""
+    """Logged costs (n, M) of the M parts of a constraint that limit costs."""
     parts = [part for part in parts_of(constraint) if not isinstance(part, Within)]
     if not parts:
         return np.zeros((len(log.actions), 0))
@@ -135,7 +135,7 @@ def _costs_of(log: Log, constraint: Constraint) -> Array:
 
 
 def _rows(log: Log, rows: Flags) -> Log:
-    """Some rows of a log."""
+    """Subset of the rows of a log."""
     if rows.all():
         return log
     costs, margins, episodes = (

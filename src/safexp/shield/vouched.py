@@ -1,4 +1,4 @@
-"""The action that a user vouches for, and what became of it."""
+"""User's safe action and its outcomes."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from safexp.shield.candidates import SafeAction, vouched_actions
 log = logging.getLogger("safexp")
 
 KEPT = 1000
-"""How many outcomes of each kind are remembered, the latest of them."""
+"""Number of latest outcomes of each kind that are remembered."""
 
 
 class Vouched:
-    """An action that the user says is safe in every state, believed until its outcomes say otherwise.
+    """Action that the user declares safe in every state, trusted until its outcomes contradict that.
 
-    An outcome is *broken* where the action cost more than its threshold allowed. With `verify`, the action is no
-    longer believed in states whose nearest outcome so far is a broken one, in units of the outcomes' spread.
+    An outcome is *broken* if the action cost more than its threshold allowed. With `verify`, the action is no longer
+    trusted in states whose nearest outcome so far is a broken one, with distances scaled by the outcomes' spread.
 
     Args:
-        space: of the actions.
-        action: an action, or a function of the observations (n, ...); a row of NaN vouches for nothing there.
+        space: action space.
+        action: an action, or a function of the observations (n, ...); a row of NaN means no safe action there.
         verify: whether outcomes count.
-        everywhere: False vouches only for what a controller does from the first state of an episode on, as long as it
-            drives: a seed controller, whose word is worth nothing in states that others got into.
+        everywhere: False for a seed controller, which is trusted only from the first state of an episode for as long as
+            it drives, not in states that other controllers led to.
     """
 
-    _lock: ClassVar = Lock()  # threads share a shield; of the class, since a lock has no copy
+    _lock: ClassVar = Lock()  # threads share a shield; a class attribute, because a lock cannot be copied
 
     def __init__(
         self, space: spaces.Box | spaces.Discrete, action: SafeAction, verify: bool = True, everywhere: bool = True
     ) -> None:
         if not callable(action):
-            vouched_actions(space, action, np.empty(1))  # raises where this is no action
+            vouched_actions(space, action, np.empty(1))  # raises if this is not an action
         self.space = space
         self.action = action
         self.verify = verify
@@ -49,10 +49,10 @@ class Vouched:
         self._states: dict[bool, list[Array]] = {True: [], False: []}
 
     def actions(self, observations: Observations, states: Array, first: Flags | None = None) -> Array:
-        """What is vouched for and believed in n states, encoded (n, da), NaN where there is nothing.
+        """Trusted safe actions in n states, encoded (n, da), NaN where there is none.
 
-        `first` (n,) are first states and those that this action led to from there alone. A seed controller is believed
-        there and nowhere else: an episode must begin somehow.
+        `first` (n,) marks first states and those that this action alone led to from there. A seed controller is trusted
+        only in these, so that an episode can begin.
         """
         actions = vouched_actions(self.space, self.action, observations)
         if not self.everywhere:
@@ -62,7 +62,7 @@ class Vouched:
         return actions
 
     def note(self, states: Array, costs: Array, thresholds: Array) -> None:
-        """The action was run in these states (n, ds), with costs and thresholds (n,) or (n, K)."""
+        """Record outcomes of the action in these states (n, ds), with costs and thresholds (n,) or (n, K)."""
         rows = costs.reshape(len(states), -1)
         broken: Flags = np.any(rows > thresholds.reshape(rows.shape), axis=1)
         with self._lock:
@@ -80,28 +80,28 @@ class Vouched:
                 "the safe action broke its promise: it cost %s where %s was allowed (scaled by cost_max)%s",
                 rows[worst],
                 np.atleast_1d(thresholds[worst]),
-                "; it is no longer believed in states like that one" if self.verify else "",
+                "; it is no longer trusted in states like that one" if self.verify else "",
             )
 
     def metrics(self) -> dict[str, float]:
-        """How often the action was run, what that cost in all (scaled), and how often it broke its promise."""
+        """Number of runs of the action, their total cost (scaled), and the number of broken promises."""
         return {"vouched": self.runs, "vouched_cost": self.cost, "vouched_broken": self.broken}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Counts and outcomes, for a file."""
+        """Counts and outcomes, to be saved."""
         counts = np.array([self.runs, self.broken, self.cost])
         outcomes = {("broken" if is_broken else "kept"): known for is_broken, known in self._states.items() if known}
         return {"counts": counts, **{name: np.stack(known) for name, known in outcomes.items()}}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Take back what `state` gave."""
+        """Restore the output of `state`."""
         if "counts" in state:
             runs, broken, self.cost = state["counts"].tolist()
             self.runs, self.broken = int(runs), int(broken)
             self._states = {True: list(state.get("broken", ())), False: list(state.get("kept", ()))}
 
     def _doubted(self, states: Array) -> Flags:
-        """Which states (n,) are nearer to an outcome that broke the promise than to one that kept it."""
+        """States (n,) that are nearer to an outcome that broke the promise than to one that kept it."""
         with self._lock:
             broken, kept = (np.array(self._states[kind]).reshape(-1, states.shape[1]) for kind in (True, False))
         spread = np.concatenate([broken, kept]).std(axis=0)
@@ -110,6 +110,6 @@ class Vouched:
 
 
 def _nearest(states: Array, others: Array) -> Array:
-    """The distances (n,) from these states to the nearest of the others."""
+    """Distances (n,) from these states to the nearest of the others."""
     distances = np.linalg.norm(states[:, None] - others[None], axis=2)
     return np.asarray(distances.min(axis=1, initial=np.inf))

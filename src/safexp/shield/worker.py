@@ -1,4 +1,4 @@
-"""A thread that computes for a caller who waits no longer than so many seconds."""
+"""Worker thread for calls with a deadline."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ T = TypeVar("T")
 
 
 class Worker(Generic[T]):
-    """A thread that computes one thing at a time."""
+    """Thread that runs one call at a time."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job[T] | None] = SimpleQueue()
         self._latest: _Job[T] | None = None
-        # A daemon: a controller that hangs must not keep the program from ending.
+        # A daemon: a controller that hangs must not keep the program from exiting.
         Thread(target=_work, args=(self._jobs,), name="safexp decisions", daemon=True).start()
 
     def ask(self, call: Callable[[], T], seconds: float) -> T:
-        """What the call returns; raises `TimeoutError` where that takes longer, or the thread is still busy."""
+        """Result of the call; raises `TimeoutError` if it takes longer, or if the thread is still busy."""
         end = monotonic() + seconds
         if self._latest is not None and not self._latest.done.wait(seconds):
             raise TimeoutError
@@ -32,12 +32,12 @@ class Worker(Generic[T]):
         return job.answer
 
     def close(self) -> None:
-        """End the thread when it is idle."""
+        """End the thread once it is idle."""
         self._jobs.put(None)
 
 
 class _Job(Generic[T]):
-    """A call, and its answer when it is done."""
+    """Call, with its answer once it is done."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         self.answer: T | None = None
@@ -47,7 +47,7 @@ class _Job(Generic[T]):
     def run(self) -> None:
         assert self._call is not None, "a job runs once"
         self.answer = self._call()
-        self._call = None  # a thread that waits for more must not keep the policy alive
+        self._call = None  # a waiting thread must not keep the policy alive
         self.done.set()
 
 
