@@ -56,6 +56,7 @@ class PendulumStudy:
                 quantifier="rollout",
                 backup="controller",
                 backup_options={"drills": self.drills},
+                learner="TRPO",
                 learner_options={"n_steps": 256, "policy_kwargs": {"log_std_init": -1.0}},
                 moved_penalty=self.moved_penalty,
                 num_envs=8,
