@@ -54,7 +54,7 @@ def decode_observations(space: spaces.Space[Any], states: Array) -> Observations
         }
     if isinstance(space, spaces.Discrete):
         return states.argmax(axis=1) + space.start
-    return states.reshape(len(states), *(space.shape or ())).astype(space.dtype)
+    return states.reshape(len(states), *(space.shape or ())).astype(space.dtype, copy=False)
 
 
 def encoded_size(space: spaces.Space[Any]) -> int:

@@ -30,7 +30,8 @@ SINGULAR = 1e-10
 class Dynamics:
     """The change of a state over a step, x' = x + Wᵀφ(x, a) with φ all monomials up to a degree.
 
-    Inputs are standardised by the first data; Φᵀ·Φ and Φᵀ·Y are summed up, so that learning on costs nothing more
+    Inputs are standardised by the first data; those of a polynomial of degree 2 or 3 are held one standard deviation
+    beyond the data, where it would run away. Φᵀ·Φ and Φᵀ·Y are summed up, so that learning on costs nothing more
     with every transition that has been seen.
 
     Args:
@@ -44,6 +45,7 @@ class Dynamics:
         self._sums: dict[str, Array] = {}
         self._powers: list[NDArray[np.int64]] = []
         self._weights = self._root = np.zeros((0, 0))
+        self._linear: tuple[Array, Array, Array] | None = None
         self.noise: Array = np.zeros(0)
         """Root mean square residual (ds,) of a step."""
 
@@ -81,6 +83,9 @@ class Dynamics:
 
     def step(self, states: Array, actions: Array) -> Array:
         """The next states (n, ds)."""
+        if self._linear is not None:  # the same in three products, where no feature has to be held
+            of_states, of_actions, constant = self._linear
+            return states @ of_states + actions @ of_actions + constant
         return states + self._features(self._pairs(states, actions)) @ self._weights
 
     def leverage(self, states: Array, actions: Array) -> Array:
@@ -133,6 +138,16 @@ class Dynamics:
         self._weights = axes @ (along / (eigenvalues + ridge)[:, None])
         self._root = axes / np.sqrt(eigenvalues + ridge)
         self.noise = np.sqrt(noise)
+        self._linear = self._folded() if self.degree == 1 else None
+
+    def _folded(self) -> tuple[Array, Array, Array]:
+        """A linear model as matrices of plain states (ds, ds) and actions (da, ds), and a constant (ds,)."""
+        shift, scale, size = self._sums["shift"], self._sums["scale"], self._weights.shape[1]
+        slopes = self._weights[1:] / scale[:, None]
+        inputs = list(range(size)) if self.inputs is None else list(self.inputs)
+        of_states = np.eye(size)
+        np.add.at(of_states, inputs, slopes[: len(inputs)])
+        return of_states, slopes[len(inputs) :], self._weights[0] - shift @ slopes
 
 
 def degrees(num_inputs: int, rows: int) -> list[int]:

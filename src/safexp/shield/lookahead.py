@@ -40,10 +40,16 @@ def course_of(
     example = decode_observations(observation_space, np.zeros((1, size)))
     box = isinstance(observation_space, spaces.Box)
 
+    low = high = None
+    if isinstance(action_space, spaces.Box):
+        low, high = (part.ravel().astype(np.float64) for part in (action_space.low, action_space.high))
+
     def act(states: Array) -> Array:
-        return encode_actions(
-            action_space, np.asarray(backup.act(decode_observations(observation_space, states[:, :size])))
-        )
+        actions = backup.act(decode_observations(observation_space, states[:, :size]))
+        if low is None or high is None:
+            return encode_actions(action_space, np.asarray(actions))
+        encoded = np.asarray(actions, dtype=np.float64).reshape(len(states), -1)
+        return np.minimum(np.maximum(encoded, low), high)  # np.clip, at half its price for few numbers
 
     def signals(trajectory: Array) -> Array:
         states = trajectory.reshape(-1, trajectory.shape[-1])
@@ -60,9 +66,6 @@ def course_of(
                 columns[:, k] = signal_in(source, observations)
         return columns.reshape(*trajectory.shape[:2], -1)
 
-    low = high = None
-    if isinstance(action_space, spaces.Box):
-        low, high = (part.ravel().astype(np.float64) for part in (action_space.low, action_space.high))
     return Course(act, signals, backup.horizon, low, high)
 
 

@@ -79,7 +79,7 @@ class PendulumReach(gym.Env[Array, Array]):
 
 def regulate(observations: Observations) -> Array:
     """Controls (n, 1) of a linear-quadratic regulator to the middle: the backup."""
-    return np.clip(-(np.asarray(observations)[:, :4] @ gains())[:, None], -3.0, 3.0)
+    return np.minimum(np.maximum(-np.asarray(observations)[:, :4] @ gains()[:, None], -3.0), 3.0)
 
 
 def follow_cautiously(observations: Observations) -> Array:
