@@ -42,7 +42,7 @@ class PendulumStudy:
     seeds: tuple[int, ...] = (1000, 1001, 1002, 1003, 1004)
     steps: int = 100_000
     drills: float = 0.02
-    moved_penalty: float = 0.0
+    moved_penalty: float = 0.3
     workers: int = 2
     out: Path = Path("runs/pendulum")
 
