@@ -59,10 +59,8 @@ def test_starts_that_offer_nothing_are_counted_and_said_once(count, caplog):
         for _ in range(8):
             guard.step(np.zeros((3, 1), dtype=np.float32))
     assert len(warnings_in(caplog)) == 1
-    empty = [episode for episode in guard.recorder.episodes if episode.length == 0]
-    assert len(empty) == 3 * count
-    assert all(episode.stopped for episode in empty)
-    assert not any(episode.stopped for episode in guard.recorder.episodes if episode.length)
+    assert guard.recorder.refused_starts == 3 * count
+    assert all(episode.length and not episode.stopped for episode in guard.recorder.episodes)
 
 
 def test_a_world_without_a_safe_start_is_given_up_after_so_many():
@@ -73,13 +71,14 @@ def test_a_world_without_a_safe_start_is_given_up_after_so_many():
     guard = guard_of([lambda: Starts([0.0] + [9.0] * (MAX_STARTS - 1), horizon=1)], quantifier=bad_beyond_five())
     guard.reset()
     guard.step(np.zeros((1, 1), dtype=np.float32))
-    assert len(guard.recorder.episodes) == MAX_STARTS
+    assert guard.recorder.refused_starts == MAX_STARTS - 1
+    assert len(guard.recorder.episodes) == 1
 
 
 def test_some_environments_may_start_badly_as_long_as_one_does_not():
     guard = guard_of([Line, lambda: Starts([9.0, 9.0])], quantifier=bad_beyond_five())
     np.testing.assert_array_equal(guard.reset(), [[0.0], [0.0]])
-    assert len(guard.recorder.episodes) == 2
+    assert guard.recorder.refused_starts == 2
     with pytest.raises(NothingSafeError, match="nothing can be certified in the first state"):
         guard_of([lambda: Starts([9.0]), lambda: Starts([9.0])], quantifier=bad_beyond_five()).reset()
 

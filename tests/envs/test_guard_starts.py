@@ -54,7 +54,8 @@ def test_a_later_start_that_offers_nothing_is_stopped_counted_and_said(caplog):
         observation, _, (done,), _ = walk(guard, [0.0, 0.0])[1]
     assert done
     np.testing.assert_array_equal(observation, [[0.0]])
-    assert [(e.length, e.stopped) for e in guard.recorder.episodes] == [(2, False), (0, True)]
+    assert [(e.length, e.stopped) for e in guard.recorder.episodes] == [(2, False)]
+    assert guard.recorder.refused_starts == 1
     assert "no action can be certified in some first states" in caplog.text
 
 

@@ -112,7 +112,6 @@ class Guard(Recording):
         self._drilling = self._nowhere
         self._proposed: NDArray[Any] = np.empty(0)
         self._first = np.ones(n, dtype=bool)  # or reached from a first state by vouched actions alone
-        self._stopped_at_start = 0
         self._recent: deque[tuple[NDArray[Any], ...]] = deque(maxlen=max(MAX_RECENT_STEPS // n, 1))
         self._tells_margins: bool | None = None
         self._episodes = np.zeros(n, dtype=np.int64)
@@ -241,14 +240,13 @@ class Guard(Recording):
         infos.add("shield", columns)
 
     def begin(self, fresh: Flags) -> None:
-        """Number the episodes; one whose first state offers no safe action (A⁺₁ = ∅) ends at once, and is counted."""
+        """Number the episodes; a first state without a safe action (A⁺₁ = ∅) begins none, and is counted apart."""
         self._episodes[fresh] = self._episodes.max() + 1 + np.arange(np.count_nonzero(fresh))
         unviable = fresh & ~self._viable
-        self.recorder.end(unviable, unviable)
         if unviable.any():
-            level = logging.DEBUG if self._stopped_at_start else logging.WARNING
-            log.log(level, "no action can be certified in some first states: their episodes are stopped there")
-            self._stopped_at_start += int(unviable.sum())
+            level = logging.DEBUG if self.recorder.refused_starts else logging.WARNING
+            log.log(level, "no action can be certified in some first states: these environments are reset again")
+            self.recorder.refused_starts += int(unviable.sum())
 
     def restart(self, stopped: Flags) -> None:
         """Line 9: reset until all first states offer a safe action."""

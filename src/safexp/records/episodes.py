@@ -68,6 +68,8 @@ class Recorder:
         self.episodes: list[Episode] = []
         self.witness: Witness | None = None
         self.steps = self.stops = self.interventions = self.takeovers = self.drills = 0
+        self.refused_starts = 0
+        """First states from which no episode could begin, because nothing was certified there."""
         self._violations = 0
         self.constraint = constraint
         self._length = np.zeros(num_envs, dtype=np.int64)

@@ -150,6 +150,7 @@ def epoch_metrics(epoch: int, recorder: Recorder, since: int) -> dict[str, Any]:
         "stops": recorder.stops,
         "interventions": recorder.interventions,
         "takeovers": recorder.takeovers,
+        "refused_starts": recorder.refused_starts,
     }
 
 
