@@ -116,5 +116,6 @@ def _take_learned(agent: MASE, arrays: files.Arrays) -> None:
     load_weights(agent.learner, weights)
     agent.inputs.restore(arrays)
     backup = {name[len(BACKUP) :]: part for name, part in arrays.items() if name.startswith(BACKUP)}
-    agent.guard.backup.restore(backup)
-    agent.guard.drills.restore(backup)
+    drills = agent.guard.drills
+    agent.guard.backup.restore({name: part for name, part in backup.items() if name not in drills.state()})
+    drills.restore(backup)
