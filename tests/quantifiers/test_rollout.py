@@ -214,6 +214,19 @@ def test_steps_in_their_order_need_no_next_observations():
     np.testing.assert_allclose(data.next_states[:, :2], advance(data.states[:, :2], data.actions), atol=1e-6)
 
 
+def test_a_backup_that_the_log_never_shows_is_told(caplog):
+    def full(observations):
+        return np.where(np.asarray(observations)[:, 1:] > 0, -1.0, 1.0)
+
+    log = cautious_log(episodes=10)
+    gentle = log._replace(actions=np.clip(log.actions, -0.3, 0.3))
+    with caplog.at_level("WARNING", "safexp"):
+        shield_of(log=log)
+        assert "let the backup drive" not in caplog.text
+        Shield(Rollout(), STATES, ACTIONS, constraint=LIMIT, backup=Backup(full, 10)).fit(gentle)
+    assert "% of the logged states the backup's action is beyond all that the log shows" in caplog.text
+
+
 def test_dict_observations_reach_the_backup_as_such():
     log = cautious_log(episodes=10)
     space = spaces.Dict({"place": spaces.Box(-9, 9, (1,)), "speed": spaces.Box(-9, 9, (1,), np.float64)})

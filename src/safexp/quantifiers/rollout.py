@@ -169,6 +169,12 @@ class Rollout(Quantifier):
             self._model.add(data.states, data.actions, following)
         self._support.add(self._inputs(data.states, data.actions))
 
+    def unseen_backup(self, data: Transitions) -> float:
+        """Share of these states in which the backup acts as the data never show: nothing can be certified there."""
+        actions = self._bound_course().act(data.states)
+        factors = self._support.factor(self._inputs(data.states, actions[:, :0]), actions[:, None])
+        return float(np.isinf(factors).mean())
+
     def fit(self, data: Transitions) -> None:
         before = vars(self).copy()
         self._model, self._support = None, Support(self.reach)

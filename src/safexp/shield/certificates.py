@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from gymnasium import spaces
 
 from safexp.constraints import AllOf, Constraint, Within
 from safexp.core.encoding import encoded_size
-from safexp.quantifiers.base import Quantifier, inner_of
+from safexp.quantifiers.base import Quantifier, Transitions, inner_of
 from safexp.quantifiers.calibrated import Calibrated
 from safexp.quantifiers.change import ChangeModel
 from safexp.quantifiers.known import Known
@@ -18,6 +19,11 @@ from safexp.quantifiers.rollout import Rollout
 from safexp.quantifiers.unknown import Unknown
 from safexp.shield.lookahead import BackupController, course_of
 from safexp.shield.transitions import parts_of
+
+NEGLIGIBLE = 0.01
+"""Share of the logged states in which the backup's action may be beyond the log without a warning."""
+
+log = logging.getLogger("safexp")
 
 
 class _Setting(NamedTuple):
@@ -57,6 +63,18 @@ def certificate_for(
             f"{constraint.num_costs}: give one for each part of AllOf, or one that is copied for each."
         )
     return quantifier
+
+
+def warn_of_backup(quantifier: Quantifier, data: Transitions) -> None:
+    """Log a warning where the backup would act as the log never shows."""
+    while isinstance(quantifier, Calibrated):
+        quantifier = quantifier.quantifier
+    if isinstance(quantifier, Rollout) and (share := quantifier.unseen_backup(data)) > NEGLIGIBLE:
+        log.warning(
+            "in %.0f%% of the logged states the backup's action is beyond all that the log shows, so nothing can be "
+            "certified there: let the backup drive now and then while logging",
+            100 * share,
+        )
 
 
 def _for_part(constraint: Constraint, quantifier: Quantifier, setting: _Setting) -> Quantifier:

@@ -37,7 +37,7 @@ from safexp.shield.candidates import (
     unasked,
     with_extra,
 )
-from safexp.shield.certificates import certificate_for
+from safexp.shield.certificates import certificate_for, warn_of_backup
 from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.files import build_shield, describe_shield, restore_shield
 from safexp.shield.logs import Log, encode_log, read_log
@@ -127,9 +127,10 @@ class Shield:
         if self.constraint is None:
             self.quantifier.fit(encode_log(data, self.observation_space, self.action_space))
         else:
-            spaces_of = self.observation_space, self.action_space
             ahead = self.quantifier.looks_ahead
-            self.quantifier.fit(transitions_of(data, self.constraint, *spaces_of, with_next=ahead))
+            found = transitions_of(data, self.constraint, self.observation_space, self.action_space, with_next=ahead)
+            self.quantifier.fit(found)
+            warn_of_backup(self.quantifier, found)
 
     def rehearse(
         self, env: Any, controller: Controller, episodes: int = 100, *, backup: Controller | None = None, seed: int = 0
