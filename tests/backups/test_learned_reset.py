@@ -108,7 +108,7 @@ def test_it_is_trained_alongside_and_saved_with_its_agent(tmp_path):
     assert again.offset == stop.offset
     other = MASE(DummyVecEnv([Narrow]), Budget(8.0), Unknown(), TRPO, learner_options=options, seed=0, backup=Reset())
     other.save(tmp_path / "other.safexp")
-    with pytest.raises(CheckpointError, match="holds no learned reset: it was saved with another stop"):
+    with pytest.raises(CheckpointError, match="holds no learned reset: it was saved with another backup"):
         MASE.load(tmp_path / "other.safexp", DummyVecEnv([Narrow]), backup=LearnedReset())
 
 

@@ -45,7 +45,7 @@ def undefined(text: str) -> set[str]:
     return missing
 
 
-def test_the_fifteen_lines_run(tmp_path, monkeypatch, capsys):
+def test_the_example_runs(tmp_path, monkeypatch, capsys):
     block, one_liner, _ = blocks(README.read_text())
     assert len([line for line in block.splitlines() if line]) <= 15
     monkeypatch.chdir(tmp_path)

@@ -295,8 +295,8 @@ def test_switches_for_ablation():
     ("options", "message"),
     [
         ({"n_steps": 3}, "n-step returns mix rewards"),
-        ({"optimize_memory_usage": True}, "MASE brings its own buffer"),
-        ({"replay_buffer_kwargs": {"a": 1}}, "MASE brings its own buffer"),
+        ({"optimize_memory_usage": True}, "MASE uses its own buffer"),
+        ({"replay_buffer_kwargs": {"a": 1}}, "MASE uses its own buffer"),
     ],
 )
 def test_replay_options_that_break_rewriting_are_refused(options, message):
@@ -311,7 +311,7 @@ def test_a_learner_must_be_an_algorithm_class():
 
 def test_a_bound_on_the_expectation_is_not_one_on_what_happens(caplog):
     agent_of(PPO, ROLLOUT, quantifier=safexp.ExactGP(noise=0.1))
-    assert "Budget limits the costs that happen, but ExactGP bounds their expectation" in caplog.text
+    assert "Budget limits realised costs, but ExactGP bounds their expectation" in caplog.text
 
 
 def test_learning_goes_on_from_new_episodes_after_a_broken_step():

@@ -1,4 +1,4 @@
-"""A backup controller: it drives where nothing is certified, and certificates look ahead to it."""
+"""Backup controller: it takes over where nothing is certified, and certificates look ahead to it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from safexp.core.arrays import Array, Controller, Flags, Observations
 
 
 class Backup(Recovery):
-    """Drives from a state in which nothing is certified until a proposal is certified again; nobody stops the episode.
+    """Controller that takes over where nothing is certified, until a proposal is certified again, without a stop.
 
-    A certificate that looks ahead (`Rollout`) answers for an action *and then this controller*. So whoever runs
-    certified actions alone can hand over at any time, and the constraint still holds: that is what the last certificate
-    said. In a first state with nothing certified it drives as well, and is trusted there without a certificate.
+    A certificate that looks ahead (`Rollout`) covers an action *followed by this controller*. A learner that runs only
+    certified actions can therefore hand over at any time, and the last certificate still holds. The backup also drives
+    in a first state where nothing is certified, where it is trusted without a certificate.
 
     Args:
-        controller: its actions (n, ...) for observations (n, ...): brake, hover, let go, an LQR, an older policy.
-        horizon: for how many steps a certificate follows it: until it has come to rest, or to where it can stay.
-        drills: share of the steps spent on drills, in which it drives from a certified state for its horizon to see
-            whether the certificate was right.
-        penalty: taken from the reward of every step that it drives, drills excepted.
+        controller: function from observations (n, ...) to actions (n, ...): brake, hover, let go, an LQR, an older
+            policy.
+        horizon: number of steps that a certificate covers: until it has come to rest, or to where it can stay.
+        drills: share of the steps spent on drills, in which it drives from a certified state for its horizon to check
+            the certificate.
+        penalty: subtracted from the reward of every step that it drives, except for drills.
 
     Example:
         >>> Backup(lambda observations: -observations[:, 1:], horizon=30).horizon

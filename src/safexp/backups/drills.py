@@ -15,18 +15,18 @@ from safexp.core.arrays import Array, Flags
 
 
 class Drills:
-    """Drills in n environments, and what became of them.
+    """Drills in n environments, and their results.
 
     A drill begins with a certified action, after which the backup drives for its horizon. The certificate was *missed*
-    if the largest cost on the way, or their sum, was above its bound. A drill that its episode ends is judged only if
-    it had missed by then.
+    if the largest cost on the way, or the sum of costs, exceeded its bound. A drill that is cut short by the end of its
+    episode is judged only if it had missed by then.
 
     Args:
         num_envs: n.
-        horizon: how many steps the backup drives.
-        share: of all steps to spend on drills.
-        discounts: (K,) discounts of the sums that bounds are about; NaN where a bound is about the largest cost.
-        seed: of the lot that decides where drills begin.
+        horizon: number of steps that the backup drives.
+        share: share of all steps to spend on drills.
+        discounts: (K,) discounts of the bounded sums; NaN where the largest cost is bounded.
+        seed: seed of the random choice of where drills begin.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Drills:
 
     @property
     def running(self) -> Flags:
-        """Where (n,) the backup drives because of a drill."""
+        """Environments (n,) in which a drill is running."""
         return self._left > 0
 
     def begin(self, certified: Flags, bounds: Array) -> None:
-        """Actions with these bounds (n, K) are about to be run; begin drills at some that are certified (n,)."""
+        """Begin drills with some of the certified (n,) actions that are about to be run; their bounds are (n, K)."""
         if not self.share:
             return
         rate = self.share / (self.horizon * (1 - self.share))
@@ -58,7 +58,7 @@ class Drills:
         self._bounds[begins], self._worst[begins] = bounds[begins], 0.0
 
     def note(self, costs: Array, ended: Flags) -> None:
-        """A step cost so much, (n,) or (n, K), and ended these episodes (n,)."""
+        """Record the costs of a step, (n,) or (n, K), and the episodes (n,) that it ended."""
         running = self.running
         if not running.any():
             return
@@ -73,25 +73,25 @@ class Drills:
         self._left[ended] = 0
 
     def end(self, rows: Flags) -> None:
-        """The episodes of these environments (n,) were ended between two steps."""
+        """Cancel drills in environments (n,) whose episodes were ended between two steps."""
         self._left[rows] = 0
 
     def metrics(self) -> dict[str, float]:
-        """How many drills were judged, and in how many the certificate was wrong."""
+        """Number of judged drills, and of those in which the certificate was wrong."""
         return {"drills": self.judged, "drills_missed": self.missed}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Counts, for a file."""
+        """Counts, to be saved."""
         return {"drills": np.array([self.judged, self.missed])}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Take back what `state` gave."""
+        """Restore the output of `state`."""
         if "drills" in state:
             self.judged, self.missed = map(int, state["drills"])
 
 
 def discounts_of(constraint: Constraint) -> list[float]:
-    """For each cost (K,) of a constraint the discount of its sum, NaN where every single cost is limited."""
+    """Discount of the sum of each cost (K,) of a constraint, NaN where every single cost is limited."""
     found: list[float] = []
     for part in constraint.parts if isinstance(constraint, AllOf) else (constraint,):
         own = math.nan if part.on_every_step else float(getattr(part, "discount", 1.0))

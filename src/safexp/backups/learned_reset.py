@@ -1,4 +1,4 @@
-"""A second policy, learned alongside the first, that returns to where nothing costs: the paper's future work."""
+"""Learned reset: a second policy that learns to return to where nothing costs (the paper's future work)."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from safexp.core.files import CheckpointError
 from safexp.core.no_environments import NoEnvironments
 
 NEGLIGIBLE = 0.5
-"""An expected cost, in steps of the largest cost, below which a state is taken to be out."""
+"""Expected cost, in units of the largest cost of a step, below which a state counts as out of danger."""
 
 
 NEARBY = 25
-"""How many steps from a cost are near it."""
+"""Number of steps around a costly one that count as near it."""
 
 
 class LearnedReset(Recovery):
-    """Takes over where the calibrated bound of its own way out reaches what remains, and drives out.
+    """Policy that takes over when the calibrated bound on its own way out reaches the remaining budget.
 
-    Policy and critics are TD3's with the reward −cost, off-policy, from all that is executed, whoever drove: their
-    value C(s) is the discounted cost-to-go of returning. The certificate of a state is C(s) + `offset`. A takeover
-    *misses* if a human had to end it, or if it cost more from the learner's last step on than the certificate of the
-    state before. Every takeover moves the offset (adaptive conformal inference): a miss by rate·(1 − δ), any other by
-    −rate·δ, so that in the long run δ of them miss, however the policies change while they are judged. The offset
-    begins with half of what the constraint does and never exceeds that, so δ is an aim and no guarantee: of
-    `takeovers`, `misses` missed and `failures` were stopped.
+    Policy and critics are those of TD3 with the reward −cost, trained off-policy on all executed steps, whoever
+    drove: their value C(s) is the discounted cost-to-go of returning. The certificate of a state is C(s) + `offset`. A
+    takeover *misses* if a human had to end it, or if it cost more from the learner's last step on than the certificate
+    of the state before. Every takeover moves the offset (adaptive conformal inference): a miss by rate·(1 − δ), any
+    other by −rate·δ, so that in the long run a share δ of them misses, even though the policies change meanwhile. The
+    offset starts at half of the constraint's initial threshold and never exceeds that half, so δ is a target and
+    not a guarantee: of `takeovers`, `misses` missed and `failures` were stopped.
 
     Args:
-        delta: how often a takeover may miss.
-        rate: how fast the offset moves.
-        gradient_steps: TD3's updates at the end of an epoch.
-        capacity: how many transitions are kept.
-        learner_options: of TD3, over ours.
-        seed: of TD3.
-        spare: how much more must remain before it hands back on the way.
+        delta: target share of takeovers that miss.
+        rate: step size of the offset.
+        gradient_steps: TD3 updates at the end of an epoch.
+        capacity: number of transitions in the replay buffer.
+        learner_options: options of TD3 that override the defaults here.
+        seed: seed of TD3.
+        spare: additional remaining budget required before it hands back on the way.
         braking: see `Recovery`.
         penalty: see `Recovery`.
     """
@@ -129,7 +129,7 @@ class LearnedReset(Recovery):
         return -th.cat(values, dim=1).min(dim=1).values.numpy().astype(np.float64)
 
     def note(self, step: Driven) -> None:
-        """Store the transitions, and follow what each takeover costs from the learner's last step on."""
+        """Store the transitions, and add up the cost of each takeover from the learner's last step on."""
         if not self.learning:
             return
         before, after = self._encoded(step.step.observations), self._encoded(step.step.next_observations)
@@ -145,7 +145,7 @@ class LearnedReset(Recovery):
             self._judge(row, bool(step.stopped[row]))
 
     def end(self, rows: Flags, stopped: bool) -> None:
-        """Judge the takeovers that a human ended, and forget the others."""
+        """Judge the takeovers that a human ended, and discard the others."""
         if stopped:
             for row in np.flatnonzero(self._followed & rows).tolist():
                 self._judge(row, stopped)
@@ -165,14 +165,14 @@ class LearnedReset(Recovery):
             self.learner.train(self.gradient_steps, self.learner.batch_size)
 
     def metrics(self) -> dict[str, float]:
-        """How many takeovers were judged, cost more than was certified, or were stopped all the same; the offset."""
+        """Numbers of takeovers that were judged, cost more than certified, and were stopped; the offset."""
         counts = {"judged": self.takeovers, "missed": self.misses, "failed": self.failures}
         return {f"reset_{name}": count for name, count in counts.items()} | {"reset_offset": self.offset}
 
     def _store(self) -> None:
         """Keep the steps of an epoch that were near a cost in time, and as many of the others.
 
-        None of them is an end: time limits and stops end an episode, and not what it would have cost to go on.
+        None of them is terminal: time limits and stops end an episode, but not the cost of continuing.
         """
         parts = [np.stack(column) for column in zip(*self._recent, strict=True)]
         self._recent.clear()
@@ -196,7 +196,7 @@ class LearnedReset(Recovery):
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         if "offset" not in state:
-            raise CheckpointError("the file holds no learned reset: it was saved with another stop.")
+            raise CheckpointError("the file holds no learned reset: it was saved with another backup.")
         weights = {name: th.as_tensor(part) for name, part in state.items() if name != "offset"}
         self.learner.policy.load_state_dict(weights)
         self.offset = state["offset"].item()
@@ -206,7 +206,7 @@ class LearnedReset(Recovery):
 
 
 def near_in_time(costly: Flags) -> Flags:
-    """Which steps (t, n) are at most `NEARBY` before or after a costly one (t, n) of the same environment."""
+    """Steps (t, n) that are at most `NEARBY` before or after a costly one (t, n) of the same environment."""
     counts = np.concatenate([np.zeros((1, costly.shape[1])), np.cumsum(costly, axis=0)])
     steps = np.arange(len(costly))
     first, last = np.maximum(steps - NEARBY, 0), np.minimum(steps + NEARBY + 1, len(costly))

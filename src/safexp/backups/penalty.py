@@ -1,4 +1,4 @@
-"""What an emergency stop costs the learner (the paper's equation 1)."""
+"""Penalty of an emergency stop (the paper's equation 1)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from safexp.core.arrays import Array
 
 @dataclass(frozen=True)
 class Penalty:
-    """−c / min_a Γ(s', a), with the width taken as at most 1 and the penalty as at most `largest`.
+    """−c / min_a Γ(s', a), with the width capped at 1 and the penalty at `largest`.
 
-    A width above 1 says no more than 1 does, since costs lie in [0, 1]; so a quantifier that knows nothing pays −c,
-    and the penalty grows to −`largest` as the stop becomes certain. The paper's form has no `largest` and tends to −∞
-    (erratum 10), while its experiments use the constant −1: both are here, and the constant is the default.
+    Costs lie in [0, 1], so a width above 1 means the same as 1: a quantifier that knows nothing gives −c, and the
+    penalty grows to −`largest` as the stop becomes certain. The paper's form has no `largest` and tends to −∞ (erratum
+    10), while its experiments use the constant −1. Both are supported, and the constant is the default.
 
     Args:
-        c: the penalty of a stop about which nothing is known.
-        largest: the penalty of a stop that is certain; c itself by default, which makes a constant.
-        moved: the penalty of a proposal that was replaced by the opposite corner of a box, or by another discrete
-            action; proportionally less for a nearer one. It teaches an on-policy learner to propose what is certified;
+        c: penalty of a stop about which nothing is known.
+        largest: penalty of a certain stop; c itself by default, which makes the penalty constant.
+        moved: penalty of a proposal that was replaced by the opposite corner of a box, or by another discrete action;
+            proportionally less for a nearer one. It teaches an on-policy learner to propose certified actions;
             off-policy learners learn from the executed actions, and do not see it.
     """
 
@@ -40,13 +40,13 @@ class Penalty:
             raise ValueError(f"{self} needs 0 ≤ moved < ∞; penalties are given as positive numbers.")
 
     def __call__(self, least_width: Array) -> Array:
-        """The rewards (n,) of transitions into states whose least width is `least_width` (n,)."""
+        """Rewards (n,) of transitions into states whose smallest width is `least_width` (n,)."""
         if self.c == 0:
             return np.zeros_like(least_width)
         return -self.c / np.clip(least_width, self.c / self._most, 1.0)
 
     def of_moves(self, space: spaces.Space[Any], proposed: NDArray[Any], executed: NDArray[Any]) -> Array:
-        """What is taken from the rewards (n,) of proposals (n, ...) in whose place others were executed."""
+        """Deductions (n,) from the rewards of proposals (n, ...) that were replaced."""
         if not isinstance(space, spaces.Box):
             return self.moved * (proposed != executed).reshape(len(proposed), -1).any(axis=1)
         span = np.maximum(space.high - space.low, np.finfo(np.float32).tiny)

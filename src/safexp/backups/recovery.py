@@ -1,7 +1,7 @@
-"""What is done before the budget runs out: ask a human to reset (the paper), or let another controller drive out.
+"""Recovery before the budget runs out: a human's reset (the paper), or another controller that leads back to safety.
 
-The guarantee does not rest on what is in here. An episode is stopped, and a human asked, whenever the shield has
-nothing safe left; what takes over earlier is to make that rarer. Its actions pass through the shield like any others.
+The guarantee does not depend on recovery. Whenever the shield finds nothing safe, the episode is stopped and a human
+asked to reset; an earlier takeover only makes that rarer. Its actions pass through the shield like any others.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ WayOut = Callable[[Observations], ArrayLike]
 
 
 class Driven(NamedTuple):
-    """A step of n environments as it was executed, for a stop that learns.
+    """Executed step of n environments, for a recovery that learns.
 
-    `costs` (n,) or (n, K) are scaled to [0, 1]; `driving` tells where the stop acted, `driving_on` where it will act
+    `costs` (n,) or (n, K) are scaled to [0, 1]; `driving` marks where the recovery acted, `driving_on` where it acts
     next, `ended` where an episode ended and `stopped` where a human was asked to end it.
     """
 
@@ -40,16 +40,16 @@ class Driven(NamedTuple):
 
 
 class Recovery(ABC):
-    """Says where it takes over, and drives there.
+    """Controller that decides where to take over, and drives there.
 
     Args:
-        braking: what a human's stop itself may cost, in units of the largest cost of a step, while the machine comes to
-            rest: the shield is asked as if that much less remained of the budget.
-        penalty: taken from the reward of the transition that leads to a takeover.
+        braking: cost of a human's stop itself while the machine comes to rest, in units of the largest cost of a step:
+            the shield is queried as if that much less of the budget remained.
+        penalty: subtracted from the reward of the transition that leads to a takeover.
     """
 
     horizon: int = 0
-    """For how many steps certificates follow it: 0 for one that a certificate does not look ahead to."""
+    """Number of steps that certificates look ahead to it; 0 if they do not."""
     drills: float = 0.0
     """Share of the steps spent on drills."""
 
@@ -62,7 +62,7 @@ class Recovery(ABC):
         self.learning = True
 
     def check(self, constraint: Constraint, venv: VecEnv) -> None:
-        """Get ready for these environments; raise `ValueError` where there is no budget to brake or to drive out on."""
+        """Prepare for these environments; raises `ValueError` if the budget does not cover braking or the way out."""
         least = float(np.min(constraint.largest_threshold))
         if self.braking and least < 1 + self.braking:
             raise ValueError(
@@ -72,39 +72,39 @@ class Recovery(ABC):
 
     @abstractmethod
     def takes_over(self, observations: Observations, remaining: Array, driving: Flags) -> Flags:
-        """Where (n,) it drives from here on, with so much remaining (n,) or (n, K); `driving` tells where it does."""
+        """Whether it drives from here on (n,), with `remaining` budget (n,) or (n, K); `driving` is where it does."""
 
     @abstractmethod
     def act(self, observations: Observations) -> NDArray[Any]:
-        """Its actions (n, ...) in these states."""
+        """Actions (n, ...) in these states."""
 
     def note(self, step: Driven) -> None:  # noqa: B027 (most learn nothing)
-        """See a step of all environments."""
+        """Observe a step of all environments."""
 
     def end(self, rows: Flags, stopped: bool) -> None:  # noqa: B027
-        """The episodes of these environments (n,) were ended between two steps, by a human if `stopped`."""
+        """Handle episodes (n,) that were ended between two steps, by a human if `stopped`."""
 
     def learn(self) -> None:  # noqa: B027
-        """An epoch is over."""
+        """Learn at the end of an epoch."""
 
     def freeze(self) -> None:
-        """Learn nothing from now on, as in an audit and wherever an agent is put to use."""
+        """Stop learning, as in an audit and in deployment."""
         self.learning = False
 
     def metrics(self) -> dict[str, float]:
-        """What it tells of itself at the end of an epoch, by name."""
+        """Metrics at the end of an epoch, by name."""
         return {}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """What it learned, for a file."""
+        """Learned state, to be saved."""
         return {}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:  # noqa: B027
-        """Take up what `state` gave."""
+        """Restore the output of `state`."""
 
 
 class Reset(Recovery):
-    """A human stops the episode and resets the environment: the paper's emergency stop."""
+    """Reset by a human, who stops the episode: the paper's emergency stop."""
 
     def takes_over(self, observations: Observations, remaining: Array, driving: Flags) -> Flags:
         return np.zeros_like(driving)
@@ -114,19 +114,19 @@ class Reset(Recovery):
 
 
 class Fallback(Recovery):
-    """A controller that the user trusts drives out while what remains of the budget covers the way, and hands back.
+    """Trusted controller that takes over while the remaining budget covers its way out of all cost, then hands back.
 
-    It takes over where the way out costs something and `remaining` − 1 < way_out + `reserve`: the 1 is what must be
-    left for the shield, which certifies nothing below it without a model. It hands back where the way out costs
-    nothing, or where `spare` more than that remains. So the way out is covered when it takes over if one step of the
-    learner's lets `remaining` − way_out fall by at most `reserve`. A wrong bound costs a human's stop, no violation.
+    It takes over where the way out costs something and `remaining` − 1 < way_out + `reserve`: the 1 must be left for
+    the shield, which certifies nothing below it without a model. It hands back where the way out costs nothing, or
+    where `spare` more than that remains. So the way out is covered at a takeover if one step of the learner reduces
+    `remaining` − way_out by at most `reserve`. A wrong bound leads to a stop by a human, not to a violation.
 
     Args:
-        controller: its actions (n, ...) for observations (n, ...).
-        way_out: bounds (n,) or (n, K) what it costs the controller to get out of all cost from here, in units of the
-            largest cost of a step; 0 only where one more step of the learner's costs nothing, either.
-        reserve: kept beyond the bound, for one more step of the learner's and for the bound's error.
-        spare: how much more must remain before it hands back on the way.
+        controller: function from observations (n, ...) to actions (n, ...).
+        way_out: function that bounds (n,) or (n, K) the controller's cost of getting out of all cost from here, in
+            units of the largest cost of a step; 0 only where one more step of the learner costs nothing either.
+        reserve: margin beyond the bound, for one more step of the learner and for the error of the bound.
+        spare: additional remaining budget required before it hands back on the way.
         braking: see `Recovery`.
         penalty: see `Recovery`.
     """
@@ -174,9 +174,9 @@ class Fallback(Recovery):
 
 
 def short_of(needed: Array, remaining: Array, reserve: Array) -> Flags:
-    """Where (n,) some way out (n,) or (n, K) costs something and is not covered with `reserve` (n,) beyond it.
+    """Whether some way out (n,) or (n, K) costs something and is not covered with a margin of `reserve` (n,).
 
-    A bound that is no number covers nothing.
+    A bound of NaN covers nothing.
     """
     n = len(reserve)
     needed, remaining = needed.reshape(n, -1), remaining.reshape(n, -1)

@@ -1,4 +1,4 @@
-"""The early-terminated MDP: an episode ends with the step that breaks the constraint."""
+"""Early-terminated MDP: an episode ends with the step that breaks the constraint."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from safexp.envs.recording import Outcome, Recording, Taken
 
 
 class EarlyTermination(Recording):
-    """Stops an episode *after* the violation: as soon as a cost g_h exceeds its threshold b_h, it is `terminated`.
+    """Environments that end an episode *after* a violation: `terminated` once a cost g_h exceeds its threshold b_h.
 
-    Where `Guard` stops before the cost could be incurred, here it has been: every stop is a violation. What has been
-    spent is forgotten at every episode's end, whatever ended it.
+    `Guard` stops before a cost can be incurred; here it has been incurred, so every stop is a violation. The account of
+    spent costs is reset at the end of every episode, whatever ended it.
 
     Args:
         venv: the environments.
         constraint: turns costs into thresholds.
-        show_threshold: append the threshold to the observation, as for MASE; by default where the constraint says so.
-        penalty: taken from the reward of the step that breaks the constraint.
+        show_threshold: append the threshold to the observation, as for MASE; the constraint's choice by default.
+        penalty: subtracted from the reward of the step that breaks the constraint.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class EarlyTermination(Recording):
         self.penalty = penalty
 
     def judge(self, taken: Taken) -> Outcome:
-        excess = (taken.costs - taken.thresholds).reshape(self.num_envs, -1)  # one column for each cost
+        excess = (taken.costs - taken.thresholds).reshape(self.num_envs, -1)  # one column per cost
         broken: Flags = excess.max(axis=1) > 0
         return Outcome(taken.received.rewards - self.penalty * broken, broken)
 

@@ -1,4 +1,4 @@
-"""How far exploration got: the share of proposals that were certified, and the smallest margin to a limit."""
+"""Progress of exploration: the share of certified proposals, and the smallest margin to a limit."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from safexp.core.arrays import Array, Flags
 
 @dataclass
 class Frontier:
-    """Counts since they were last taken.
+    """Counts of certified proposals and smallest margins since the last `take`.
 
-    A proposal is certified if the shield let it pass on the quantifier's word: it was neither replaced nor run because
-    the user vouches for it. Steps under another controller have no proposal.
+    A proposal is certified if the shield let it pass because of the quantifier: it was neither replaced nor run on the
+    user's word. Steps under another controller have no proposal.
     """
 
     proposals: int = 0
@@ -27,11 +27,11 @@ class Frontier:
         self.certified += int((proposed & certified).sum())
 
     def reach(self, margins: Array) -> None:
-        """Note how far executed steps stayed from their limits, (n,)."""
+        """Record the margins (n,) of executed steps to their limits."""
         self.smallest_margin = min(self.smallest_margin, float(margins.min()))
 
     def take(self) -> dict[str, Any]:
-        """The counts as metrics; counting starts anew."""
+        """Counts as metrics; counting starts again from zero."""
         nearest = self.smallest_margin if math.isfinite(self.smallest_margin) else None
         found = {"proposals": self.proposals, "proposals_certified": self.certified, "smallest_margin": nearest}
         self.proposals, self.certified, self.smallest_margin = 0, 0, math.inf

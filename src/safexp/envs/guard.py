@@ -33,16 +33,16 @@ from safexp.shield.questions import Question
 from safexp.shield.shield import Shield
 
 MAX_STARTS = 100
-"""How many uncertifiable first states in a row are reset before giving up."""
+"""Number of consecutive uncertifiable first states that are reset before giving up."""
 
 MAX_RECENT_STEPS = 100_000
-"""How many environment steps are kept for the quantifier if nobody takes them; the oldest go first."""
+"""Number of environment steps kept for the quantifier until they are taken; the oldest are dropped first."""
 
 log = logging.getLogger("safexp")
 
 
 class StepRecord(NamedTuple):
-    """What the last step of n environments really was, for the replay buffer."""
+    """Executed last step of n environments, for the replay buffer."""
 
     executed: NDArray[Any]
     rewards: Array
@@ -52,28 +52,28 @@ class StepRecord(NamedTuple):
 
 
 class Guard(Recording):
-    """Runs only certified actions and stops an episode *before* its next action could break the constraint.
+    """Environments that run only certified actions, and stop an episode *before* an action could break the constraint.
 
-    The learner sees ordinary environments: a stop is `terminated`, and the transition that led to it is paid the
-    penalty. Its observation gets the threshold b_h, scaled to at most 1, where the constraint remembers the past; the
-    shield and the quantifier always see the raw observation. `info["shield"]` tells what was done at a step: the
+    The learner sees ordinary environments: a stop is `terminated`, and the transition that led to it receives the
+    penalty. If the constraint depends on the past, the threshold b_h, scaled to at most 1, is appended to the learner's
+    observation; the shield and the quantifier always see the raw observation. `info["shield"]` describes each step: the
     executed `action`, the `threshold` it was certified under, whether the shield `intervened` or `stopped`, whether the
-    action ran on the user's word (`vouched`), and whether the backup drove (`takeover`) instead of the learner, to whom
-    that is a part of the environment, or held a `drill`.
+    action ran on the user's word (`vouched`), and whether the backup drove instead of the learner (`takeover`), which
+    the learner sees as a part of the environment, or held a `drill`.
 
-    In a vector step the quantifier is asked about the proposals and about an action or two of each next state. All
-    candidates are asked about at most twice: where a proposal is refused, and where the next state offers none of those
-    actions. Once more come the fresh first states if an episode was stopped. Where the thresholds allow everything it
-    is never asked.
+    In each vector step the quantifier is queried about the proposals and about one or two actions of each next state.
+    All candidates are queried at most twice: where a proposal is refused, and where none of those actions of the next
+    state is safe. If an episode was stopped, the new first states are queried as well. Where the thresholds allow
+    everything, the quantifier is never queried.
 
     Args:
         venv: the environments.
         constraint: turns costs into thresholds.
         shield: certifies actions.
-        penalty: the reward of a transition that leads to a stop, or None to leave it as it was.
+        penalty: reward of a transition that leads to a stop, or None to leave it unchanged.
         shielding: False runs every proposal and never stops: the bare learner, with the same records.
-        show_threshold: append the threshold to the observation; by default where the constraint says so.
-        backup: what drives, or ends the episode, where nothing is certified; `Reset` by default.
+        show_threshold: append the threshold to the observation; the constraint's choice by default.
+        backup: takes over, or ends the episode, where nothing is certified; `Reset` by default.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Guard(Recording):
         self._tells_margins: bool | None = None
         self._episodes = np.zeros(n, dtype=np.int64)
 
-    # The environments, as the learner sees them
+    # Interface to the learner
 
     def reset(self) -> Observations:
         self.backup.end(self._everywhere, stopped=False)
@@ -131,11 +131,9 @@ class Guard(Recording):
         return self.observations
 
     def choose(self, actions: NDArray[Any]) -> Chosen:
-        """Line 3: the proposals, or what the shield certifies instead."""
+        """Line 3: the proposals, or the actions that the shield certifies instead."""
         if self.mid_step:
-            raise RuntimeError(
-                "the last step did not come to its end, so what it cost is not known: call reset() first."
-            )
+            raise RuntimeError("the last step did not finish, so its cost is unknown: call reset() first.")
         nowhere, thresholds = self._nowhere, self.account.thresholds
         self._proposed = actions
         if self._question is None:
@@ -161,7 +159,7 @@ class Guard(Recording):
         return Chosen(executed, intervened, takeovers, bounds.reshape(thresholds.shape), self._drilling)
 
     def _hand_over(self) -> None:
-        """Let the backup drive where nothing is certified, until a proposal is again, and where a drill runs."""
+        """Let the backup drive where a drill runs, and where nothing is certified until a proposal is again."""
         decided, drilling = self._decisions, self.drills.running
         certified = ~(decided.stopped | (self._driving & decided.intervened & ~decided.vouched))
         self._driving = drilling | ~certified
@@ -177,7 +175,7 @@ class Guard(Recording):
         self.drills.begin(~self._driving & ~self._decisions.vouched, self._decisions.upper_bounds)
 
     def note(self, taken: Taken) -> None:
-        """Line 4: what the shield, the quantifier and the next search learn from a step."""
+        """Line 4: pass a step to the shield, the quantifier and the next search."""
         executed, _, _, vouched, _ = self._decisions
         self.shield.check_levels(taken.costs)
         self._first = self._first & vouched
@@ -193,7 +191,7 @@ class Guard(Recording):
         self._last_safe[:] = executed
 
     def arrived(self, rows: Flags, fresh: Flags) -> None:
-        """Line 6: does the next state offer a safe action? Where an episode is over, the next one's first state?"""
+        """Line 6: check that the next state, or the first state of the next episode, has a safe action."""
         if fresh.any() and self.constraint.sources:
             self.measured = np.where(fresh[:, None], self._first_measured(), self.measured)
         self._states = self.shield.states(self._raw, self.measured)
@@ -240,7 +238,7 @@ class Guard(Recording):
         infos.add("shield", columns)
 
     def begin(self, fresh: Flags) -> None:
-        """Number the episodes; a first state without a safe action (A⁺₁ = ∅) begins none, and is counted apart."""
+        """Number the episodes; a first state without a safe action (A⁺₁ = ∅) begins none, and is counted separately."""
         self._episodes[fresh] = self._episodes.max() + 1 + np.arange(np.count_nonzero(fresh))
         unviable = fresh & ~self._viable
         if unviable.any():
@@ -249,7 +247,7 @@ class Guard(Recording):
             self.recorder.refused_starts += int(unviable.sum())
 
     def restart(self, stopped: Flags) -> None:
-        """Line 9: reset until all first states offer a safe action."""
+        """Line 9: reset until all first states have a safe action."""
         rows = ~self._viable
         for _ in range(MAX_STARTS):
             if not rows.any():
@@ -260,17 +258,17 @@ class Guard(Recording):
             raise self._nothing_safe(f"{MAX_STARTS} first states in a row offered no safe action")
 
     def shown(self, observations: Observations, thresholds: Array, rows: Any = slice(None)) -> Observations:
-        """Raw observations with their thresholds (n,) or (n, K), scaled to [0, 1], where the learner sees them."""
+        """Raw observations with their thresholds (n,) or (n, K), scaled to [0, 1], if the learner sees them."""
         if not self.show_threshold:
             return observations
         return threshold_shown(self.constraint, observations, thresholds, self.observation_space)
 
     def raw(self, observations: Observations) -> Observations:
-        """What the learner sees, without the thresholds."""
+        """Observations of the learner without the thresholds."""
         return without(self.venv.observation_space, observations, THRESHOLD) if self.show_threshold else observations
 
     def evaluate(self, shielded: bool = True) -> None:
-        """Put the environments to use: the backup learns no more, and without `shielded` every proposal is executed."""
+        """Switch to evaluation: the backup stops learning, and without `shielded` every proposal is executed."""
         self.shielding = shielded
         self.backup.freeze()
         if self._raw is not None:
@@ -279,7 +277,7 @@ class Guard(Recording):
     # Between epochs
 
     def harvest(self) -> Harvest | None:
-        """The executed transitions since the last harvest, for the quantifier."""
+        """Executed transitions since the last harvest, for the quantifier."""
         if not self._recent:
             return None
         columns = [np.concatenate(parts) for parts in zip(*self._recent, strict=True)]
@@ -295,11 +293,11 @@ class Guard(Recording):
             signals if signals.shape[1] else None,
             following if following.shape[1] else None,
         )
-        known = np.isfinite(states).all(axis=1)  # a first state may not tell the signals
+        known = np.isfinite(states).all(axis=1)  # signals may be unknown in a first state
         return Harvest(told, thresholds) if known.all() else Harvest(rows_of(told, known), thresholds[known])
 
     def recheck(self) -> Flags:
-        """Ask a quantifier that has changed about the current states; stops the episodes it no longer certifies."""
+        """Query a quantifier that has changed about the current states; stop the episodes it no longer certifies."""
         if self._glance is not None:
             self._look(self._everywhere)
         stopped = ~self._viable
@@ -309,7 +307,7 @@ class Guard(Recording):
         self.restart(stopped)
         return stopped
 
-    # Discrete actions, for learners that can mask them
+    # Action masks, for learners with discrete actions
 
     def action_masks(self) -> Flags:
         """A⁺ of the current states, (n, number of actions)."""
@@ -327,14 +325,14 @@ class Guard(Recording):
             return list(self.action_masks())
         return super().env_method(method_name, *args, indices=indices, **named)
 
-    # Inside
+    # Internals
 
     def _preferences_here(self) -> Callable[[], Array] | None:
         preferences = self.preferences
         return None if preferences is None else lambda: preferences(self.observations)
 
     def _margins(self, infos: Infos) -> list[Array]:
-        """The signed distances (n,) after a step, or nothing from a task whose first step did not tell them."""
+        """Signed distances (n,) after a step, or nothing if the task's first step did not report them."""
         if self._tells_margins is None:
             self._tells_margins = infos.gives("margin")
         if not self._tells_margins:
@@ -344,7 +342,7 @@ class Guard(Recording):
         return [margins]
 
     def _first_measured(self) -> Array:
-        """The signals (n, S) in first states, from the observations or else from the infos of the resets."""
+        """Signals (n, S) in first states, from the observations or else from the infos of the resets."""
         now = self.constraint.now(self._raw)
         for k, source in enumerate(self.constraint.sources):
             if isinstance(source, str) and np.isnan(now[:, k]).all():
@@ -352,7 +350,7 @@ class Guard(Recording):
         return now
 
     def _look(self, rows: Flags) -> None:
-        """Ask what the current states of these environments offer, and who drives from there."""
+        """Query the current states of these environments, and determine who drives from there."""
         certifiable, last_safe, driving = self.account.certifiable, self._last_safe, self._driving
         question = self.shield.question(self._raw, certifiable, self._states)._replace(first=self._first)
         self._question = question
@@ -360,7 +358,7 @@ class Guard(Recording):
             question, certifiable = question.rows(rows), certifiable[rows]
             last_safe, driving = last_safe[rows], driving[rows]
         discrete = isinstance(self.action_space, spaces.Discrete)
-        if self.backup.horizon and not discrete:  # whoever cannot go on hands over: there is nothing to foresee
+        if self.backup.horizon and not discrete:  # a learner without a safe action hands over: no search is needed
             self._viable = self._everywhere
             return
         with self.span("shield"):

@@ -1,4 +1,4 @@
-"""The infos of a vector step: columns, which become the dicts of Stable-Baselines3 where someone looks at them."""
+"""Infos of a vector step: columns, converted to the dicts of Stable-Baselines3 on access."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Column = Sequence[Any] | NDArray[Any]
 
 
 class Infos(Sequence[Info]):
-    """What n environments tell of a step.
+    """Infos of n environments after a step.
 
-    To Stable-Baselines3 it is a list of dicts. The dict of an environment is made of its entries in the `columns` when
-    it is first looked at, and stays, so that more can be put into it.
+    To Stable-Baselines3 it is a list of dicts. The dict of an environment is built from its entries in the `columns` on
+    first access and kept, so that entries can be added to it.
 
     Args:
-        columns: entries of all environments by their names, n each.
-        rows: the dicts of environments that have some already, None for one that has not.
+        columns: entries of all environments by name, n each.
+        rows: existing dicts of the environments, None for an environment without one.
     """
 
     def __init__(self, columns: Mapping[str, NDArray[Any]], rows: Sequence[Info | None]) -> None:
@@ -33,7 +33,7 @@ class Infos(Sequence[Info]):
 
     @classmethod
     def of(cls, infos: Sequence[Info]) -> Infos:
-        """The infos of any `VecEnv`."""
+        """Infos of any `VecEnv`."""
         return infos if isinstance(infos, cls) else cls({}, infos)
 
     def __len__(self) -> int:
@@ -57,14 +57,14 @@ class Infos(Sequence[Info]):
         return row
 
     def add(self, name: str, group: dict[str, Column]) -> None:
-        """Give every environment a dict of its entries in these columns, under this name."""
+        """Give every environment a dict with its entries in these columns, under this name."""
         self._groups[name] = group
         for index, row in enumerate(self._rows):
             if row is not None:
                 row[name] = _entries(group, index)
 
     def column(self, key: str) -> NDArray[Any]:
-        """One entry of all environments, as an array (n,)."""
+        """Entry of all environments, as an array (n,)."""
         if key in self.columns:
             return self.columns[key]
         missing = [i for i, info in enumerate(self) if key not in info]
@@ -77,7 +77,7 @@ class Infos(Sequence[Info]):
         return np.array([info[key] for info in self], dtype=np.float64)
 
     def readable(self, key: str) -> Array:
-        """One entry of all environments, as an array (n,), NaN where an environment gave no number."""
+        """Entry of all environments, as an array (n,), NaN where an environment gave no number."""
         values = np.full(len(self), np.nan)
         for i, value in enumerate(self.columns[key] if key in self.columns else [info.get(key) for info in self]):
             with suppress(TypeError, ValueError):

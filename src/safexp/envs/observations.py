@@ -1,4 +1,4 @@
-"""What a learner sees of wrapped environments: observations with a number added, and how an episode ended."""
+"""Observations of a learner on wrapped environments: with added numbers, and with the ends of episodes."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from safexp.envs.infos import Infos
 from safexp.records.episodes import Recorder
 
 THRESHOLD = "threshold"
-"""The key of the threshold in a Dict observation."""
+"""Key of the threshold in a Dict observation."""
 
 
 def space_with(raw: spaces.Space[Any], key: str, added: spaces.Box) -> spaces.Space[Any]:
-    """A space with more numbers in it: at the end of a vector, or under a key of a Dict."""
+    """Space with added numbers: at the end of a vector, or under a key of a Dict."""
     if isinstance(raw, spaces.Box) and len(raw.shape) == 1 and np.issubdtype(raw.dtype, np.floating):
         low, high = np.append(raw.low, added.low), np.append(raw.high, added.high)
         return spaces.Box(low.astype(raw.dtype), high.astype(raw.dtype), dtype=raw.dtype.type)
     parts = raw.spaces if isinstance(raw, spaces.Dict) else {"observation": raw}
     if key in parts:
         raise ValueError(
-            f"observations already have the key {key!r}, where the learner would see what remains: rename it, or give "
-            "show_threshold=False."
+            f"observations already have the key {key!r}, under which the learner would see the remaining budget: "
+            "rename it, or give show_threshold=False."
         )
     return spaces.Dict({**parts, key: added})
 
 
 def shown_with(observations: Observations, key: str, added: Array, space: spaces.Space[Any]) -> Observations:
-    """Observations of such a space, from raw ones and what is added, (n, …)."""
+    """Observations of such a space, from raw ones and the added numbers (n, …)."""
     rows = added.reshape(len(added), -1)
     if isinstance(space, spaces.Dict):
         parts = observations if isinstance(observations, dict) else {"observation": observations}
@@ -42,7 +42,7 @@ def shown_with(observations: Observations, key: str, added: Array, space: spaces
 
 
 def without(raw: spaces.Space[Any], observations: Observations, key: str) -> Observations:
-    """The raw observations again."""
+    """Raw observations without the added numbers."""
     if isinstance(raw, spaces.Dict):
         return {name: part for name, part in observations.items() if name != key}
     if isinstance(observations, dict):
@@ -51,7 +51,7 @@ def without(raw: spaces.Space[Any], observations: Observations, key: str) -> Obs
 
 
 def threshold_space(constraint: Constraint, raw: spaces.Space[Any]) -> spaces.Space[Any]:
-    """A space with the thresholds of a constraint in it, scaled to [0, 1]."""
+    """Space with the thresholds of a constraint, scaled to [0, 1]."""
     count = int(np.size(constraint.largest_threshold))
     return space_with(raw, THRESHOLD, spaces.Box(0.0, 1.0, (count,), np.float32))
 
@@ -71,7 +71,7 @@ def describe_ends(
     recorder: Recorder,
     terminal: Callable[[list[int]], Observations],
 ) -> None:
-    """Fill in what SB3 wants to know where episodes ended: `terminal` gives the last observations of such rows."""
+    """Add the info entries that SB3 expects at the ends of episodes: `terminal` gives the last observations of rows."""
     rows: list[int] = np.flatnonzero(ended).tolist()
     if not rows:
         return

@@ -1,4 +1,4 @@
-"""The end of a vector step, on the record before anything else is done with it."""
+"""Completion of a vector step, recorded before anything else is done with it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from safexp.records.episodes import Drivers, Recorder
 
 
 class Received(NamedTuple):
-    """What a step of n environments brought.
+    """Result of a step of n environments.
 
-    `observations` are where the environments are now, first states where `dones`, in memory that they do not write to;
-    `step` holds what came before and after the actions, last states where `dones`.
+    `observations` are the current ones, first states where `dones`, in memory that the environments do not write to;
+    `step` holds the states before and after the actions, last states where `dones`.
     """
 
     observations: Observations
@@ -41,8 +41,8 @@ def receive(
 ) -> Received:
     """Finish a step that was begun with `executed` in the states `before`, and record it.
 
-    A step that raises is recorded too, whatever raised: each row as far as it can be read, and what cannot be read at
-    its worst, since the actions may have been executed.
+    A step that raises is recorded too, because its actions may have been executed: each row as far as it can be read,
+    with the worst case for whatever cannot.
     """
     recorded, rewards = recorder.steps, np.zeros(len(executed))
     signals = np.full((len(executed), *np.shape(recorder.constraint.worst_signal)), np.nan)

@@ -1,4 +1,4 @@
-"""Environments whose episodes are recorded: what every method has in common, with a shield and without."""
+"""Environments whose episodes are recorded: the common part of all methods, with or without a shield."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from safexp.records.episodes import Drivers, Recorder
 
 
 class Chosen(NamedTuple):
-    """What is executed: actions (n, ...), where they are not the proposals, and where another controller drives.
+    """Actions (n, ...) to execute, where they differ from the proposals, and where another controller drives.
 
-    `upper_bounds` (n,) or (n, K) were certified of their costs; None charges the costs themselves to the account.
-    `drills` (n,) tells where it drives as a drill, which is no takeover.
+    `upper_bounds` (n,) or (n, K) are the certified bounds of their costs; None charges the costs themselves to the
+    account. `drills` (n,) marks drills, which do not count as takeovers.
     """
 
     actions: NDArray[Any]
@@ -37,12 +37,12 @@ class Chosen(NamedTuple):
 
     @property
     def drivers(self) -> Drivers:
-        """Who chose what is executed."""
+        """Driver who chose each executed action."""
         return Drivers(self.interventions, self.takeovers, self.drills)
 
 
 class Taken(NamedTuple):
-    """What a step brought, its scaled costs, and the thresholds that they had to keep, both (n,) or (n, K)."""
+    """Result of a step, its scaled costs, and the thresholds of these costs, both (n,) or (n, K)."""
 
     received: Received
     costs: Array
@@ -50,31 +50,31 @@ class Taken(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What becomes of a step: the rewards (n,) that the learner gets, and which episodes it stops."""
+    """Rewards (n,) of a step as the learner gets them, and the episodes that it stops."""
 
     rewards: Array
     stopped: Flags
 
 
 class Harvest(NamedTuple):
-    """What really happened in some steps, and the thresholds (n,) or (n, K) that their costs had to keep."""
+    """Executed transitions, and the thresholds (n,) or (n, K) of their costs."""
 
     transitions: Transitions
     thresholds: Array
 
 
 class Recording(VecEnvWrapper, ABC):
-    """Environments that count episodes, costs and violations, and keep the account of what remains.
+    """Environments that count episodes, costs and violations, and keep the account of the remaining budget.
 
-    A step is on the record before anything else is done with it. A subclass says what the learner sees (`shown`) and
-    what a step comes to (`judge`); it may execute other actions than were proposed (`choose`), see a step (`note`) and
-    the states in which environments arrive (`arrived`), and start episodes in its own way (`begin`, `restart`).
+    A step is recorded before anything else is done with it. A subclass defines the learner's observations (`shown`) and
+    the outcome of a step (`judge`); it may execute other actions than the proposals (`choose`), inspect a step (`note`)
+    and the states in which environments arrive (`arrived`), and start episodes in its own way (`begin`, `restart`).
 
     Args:
         venv: the environments.
-        constraint: what violations are judged by.
-        observation_space: of what the learner sees.
-        braking: what is kept back of the thresholds (`Account`).
+        constraint: defines violations.
+        observation_space: space of the learner's observations.
+        braking: reserved part of the thresholds (`Account`).
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class Recording(VecEnvWrapper, ABC):
         self.recorder = Recorder(constraint, venv.num_envs)
         self.account = Account(constraint, venv.num_envs, braking)
         self.remaining = self.account.thresholds
-        """What the last step left of the thresholds, also where it ended its episode."""
+        """Remaining thresholds after the last step, even if it ended its episode."""
         self.measured: Array = np.full((venv.num_envs, len(constraint.sources)), np.nan)
-        """The signals (n, S) that the constraint limits, as they are now, where a shield asks for them."""
+        """Current values (n, S) of the signals that the constraint limits, if a shield needs them."""
         self.mid_step = False
-        """Whether a step was begun, or states arrived at, that something broke off: nothing can go on from there."""
+        """Whether a step was interrupted before it was complete: nothing can continue from there."""
         self.span: Spans = untimed
         self._raw: Observations = None
         self._chosen: Chosen
@@ -98,24 +98,24 @@ class Recording(VecEnvWrapper, ABC):
             flags.setflags(write=False)
 
     def choose(self, actions: NDArray[Any]) -> Chosen:
-        """What is executed in place of the proposals; most execute them."""
+        """Actions to execute; the proposals by default."""
         return Chosen(actions, self._nowhere, self._nowhere)
 
     def arrived(self, rows: Flags, fresh: Flags) -> None:
-        """These environments have new observations, first ones where `fresh`; most take them as they are."""
+        """Handle new observations of these environments, first ones where `fresh`; does nothing by default."""
 
     def note(self, taken: Taken) -> None:
-        """See a step before it is charged to the account; most have nothing to note."""
+        """Inspect a step before it is charged to the account; does nothing by default."""
 
     @abstractmethod
     def judge(self, taken: Taken) -> Outcome:
-        """What a step comes to, after it was charged to the account and the environments have arrived."""
+        """Outcome of a step, after it was charged to the account and the environments have arrived."""
 
     def describe(self, infos: Infos, taken: Taken, stopped: Flags) -> None:
-        """Put more into the infos of a step; most have nothing to tell."""
+        """Add entries to the infos of a step; none by default."""
 
     def begin(self, fresh: Flags) -> None:
-        """Episodes start in these environments; most remember nothing beyond the account."""
+        """Start episodes in these environments; nothing beyond the account by default."""
 
     def restart(self, stopped: Flags) -> None:
         """Reset environments whose episodes were stopped."""
@@ -124,15 +124,15 @@ class Recording(VecEnvWrapper, ABC):
 
     @abstractmethod
     def shown(self, observations: Observations, thresholds: Array, rows: Any = slice(None)) -> Observations:
-        """The observations of these environments as the learner sees them, with so much remaining."""
+        """Observations of these environments as the learner sees them, with these thresholds."""
 
     def harvest(self) -> Harvest | None:
-        """The executed transitions since the last harvest, for a quantifier; most have none, and keep nothing."""
+        """Executed transitions since the last harvest, for a quantifier; none are kept by default."""
         return None
 
     @property
     def observations(self) -> Observations:
-        """The current observations, as the learner sees them, in memory of its own."""
+        """Current observations as the learner sees them, copied."""
         seen = self.shown(self._raw, self.account.thresholds)
         return copied(seen) if seen is self._raw else seen
 
@@ -147,7 +147,7 @@ class Recording(VecEnvWrapper, ABC):
         with self.span("records"):
             self._chosen = self.choose(actions)
             self.mid_step = True
-            given = self._chosen.actions.copy()  # what an environment does to its copy is its business
+            given = self._chosen.actions.copy()  # an environment may modify its copy
             with self.span("physics"):
                 self.venv.step_async(given)
 
@@ -198,7 +198,7 @@ class Recording(VecEnvWrapper, ABC):
 
 
 class Recorded(Recording):
-    """The environments as they are, recorded."""
+    """Unmodified environments, recorded."""
 
     def __init__(self, venv: VecEnv, constraint: Constraint) -> None:
         super().__init__(venv, constraint, venv.observation_space)

@@ -1,4 +1,4 @@
-"""What a guard refuses: spaces that learners change on their side, and first states in which nothing is safe."""
+"""Refusals of a guard: spaces that Stable-Baselines3 would change, and first states in which nothing is safe."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class NothingSafeError(RuntimeError):
 
 
 def advice(constraint: Constraint, shield: Shield, measured: Array) -> str:
-    """What may be wrong where no first state, with these signals (n, S), offers a safe action."""
+    """Remedy if no first state, with these signals (n, S), has a safe action."""
     for name, values in zip(map(name_of_signal, constraint.sources), measured.T, strict=True):
         if np.isnan(values).any():
             return (
-                f"Nobody told the signal {name} there: put it into the info of reset(), limit an entry of the "
+                f"The signal {name} is unknown there: put it into the info of reset(), limit an entry of the "
                 "observation, or give safe_action=<what is safe until it is known>."
             )
     if shield.last_failure:
@@ -41,11 +41,11 @@ def advice(constraint: Constraint, shield: Shield, measured: Array) -> str:
 
 
 def check_spaces(venv: VecEnv) -> None:
-    """Refuse what Stable-Baselines3 would turn into something else on the learner's side of the guard."""
+    """Raise for spaces that Stable-Baselines3 would convert on the learner's side of the guard."""
     actions, observations = venv.action_space, venv.observation_space
     if isinstance(actions, spaces.Discrete) and actions.start != 0:
         raise ValueError(
-            f"{actions} does not begin at 0, but learners propose 0 to {actions.n - 1}: shift the actions."
+            f"{actions} does not start at 0, but learners propose 0 to {actions.n - 1}: shift the actions."
         )
     parts = observations.spaces.values() if isinstance(observations, spaces.Dict) else [observations]
     if any(is_image_space(part) for part in parts):

@@ -1,4 +1,4 @@
-"""Sauté RL: what remains of the budget becomes a part of the state, and reward is lost once nothing does."""
+"""Sauté RL: the remaining budget becomes a part of the state, and no reward is paid once it is spent."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from safexp.envs.observations import shown_with, space_with
 from safexp.envs.recording import Outcome, Recording, Taken
 
 REMAINING = "remaining"
-"""The key of z in a Dict observation."""
+"""Key of z in a Dict observation."""
 
 
 class Saute(Recording):
-    """Augments the observation with z, the part of the budget that remains, and pays `unsafe_reward` once z ≤ 0.
+    """Augments the observation with z, the remaining share of the budget, and pays `unsafe_reward` once z ≤ 0.
 
     z₀ = 1 and z' = (z − cost / d) / γ_g. With the constraint's own discount, d is its limit. A γ_g < 1 for an
     undiscounted budget over T steps rescales it, d = limit · (1 − γ_gᵀ) / ((1 − γ_g) T): the discounted cost of an
@@ -26,10 +26,10 @@ class Saute(Recording):
 
     Args:
         venv: the environments.
-        constraint: the budget; violations are judged by it alone.
+        constraint: the budget; it alone defines violations.
         discount: γ_g; by default the constraint's.
-        horizon: T, the length of an episode; needed with another discount than the constraint's.
-        unsafe_reward: what replaces the reward once the budget is spent.
+        horizon: T, the length of an episode; required if the discount is not the constraint's.
+        unsafe_reward: replaces the reward once the budget is spent.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Other people's tasks whose `step` returns the cost as a sixth value."""
+"""Adapter for environments whose `step` returns the cost as a sixth value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import gymnasium as gym
 
 
 def adapt(env: Any, cost_max: float = 1.0) -> SixTuple:
-    """Safety-Gymnasium's (observation, reward, cost, terminated, truncated, info) as a Gymnasium environment.
+    """Gymnasium environment from one with Safety-Gymnasium's (observation, reward, cost, terminated, truncated, info).
 
     The cost goes to `info["cost"]`, divided by `cost_max`, the largest cost of one step, so that it lies in [0, 1].
     `env` needs `reset`, `step` and its two spaces; it need not be a Gymnasium class.
@@ -17,9 +17,9 @@ def adapt(env: Any, cost_max: float = 1.0) -> SixTuple:
 
 
 class SixTuple(gym.Env[Any, Any]):
-    """An environment around one whose `step` returns six values.
+    """Gymnasium environment around one whose `step` returns six values.
 
-    Without a `cost_max` steps are taken as they come: six values with an unscaled cost, or five as they are.
+    Without a `cost_max` results are passed on as they are: six values with an unscaled cost, or five.
     """
 
     def __init__(self, env: Any, cost_max: float | None) -> None:
@@ -45,7 +45,7 @@ class SixTuple(gym.Env[Any, Any]):
         return observation, {**info, "cost": 0.0}
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """One step; raises `ValueError` when it returns another number of values or a cost outside [0, cost_max]."""
+        """One step; raises `ValueError` if it does not return six values, or if the cost is outside [0, cost_max]."""
         result = self.env.step(action)
         if self.cost_max is None and len(result) == 5:
             return cast("tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]", result)
@@ -66,15 +66,15 @@ class SixTuple(gym.Env[Any, Any]):
         return observation, float(reward), bool(terminated), bool(truncated), {**info, "cost": cost}
 
     def render(self) -> Any:
-        """What the environment inside draws."""
+        """Rendering of the inner environment."""
         return self.env.render()
 
     def close(self) -> None:
-        """Close the environment inside."""
+        """Close the inner environment."""
         self.env.close()
 
     def __getattr__(self, name: str) -> Any:
-        """What else the environment inside offers."""
+        """Other attributes of the inner environment."""
         if name.startswith("_") or name == "env":
             raise AttributeError(name)
         return getattr(self.env, name)

@@ -1,4 +1,4 @@
-"""Any environment as a Stable-Baselines3 `VecEnv`: Gymnasium's `Env` and `VectorEnv`, or a `VecEnv` itself."""
+"""Conversion to a Stable-Baselines3 `VecEnv`: from Gymnasium's `Env` and `VectorEnv`, or a `VecEnv` itself."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AnyWrapper = gym.Wrapper[Any, Any, Any, Any]
 
 
 def as_vec_env(env: Any) -> VecEnv:
-    """The same environment, or environments, behind SB3's interface with same-step resets."""
+    """The same environment, or environments, with SB3's interface and same-step resets."""
     if isinstance(env, VecEnv):
         return check_wrappers(env)
     if isinstance(env, VectorEnv):
@@ -46,7 +46,7 @@ def as_vec_env(env: Any) -> VecEnv:
 
 
 def check_wrappers(env: VecEnv) -> VecEnv:
-    """The environment itself, unless a wrapper around it would hide what the shield must see."""
+    """Return the environment; raise if a wrapper around it would hide what the shield must see."""
     layer: Any = env
     while layer is not None:
         if isinstance(layer, VecNormalize) and layer.norm_reward:
@@ -66,7 +66,7 @@ def check_wrappers(env: VecEnv) -> VecEnv:
 
 
 def reset_some(venv: VecEnv, environments: NDArray[np.bool_], observations: Observations) -> Observations:
-    """Reset just these environments; returns the batch of observations with their rows replaced."""
+    """Reset only these environments; returns the batch of observations with their rows replaced."""
     indices = np.flatnonzero(environments).tolist()
     if isinstance(venv.unwrapped, BatchedVecEnv):
         fresh = venv.unwrapped.reset_some(environments)
@@ -80,7 +80,7 @@ def reset_some(venv: VecEnv, environments: NDArray[np.bool_], observations: Obse
 
 
 def first_told(venv: VecEnv, key: str) -> Array:
-    """An entry of each environment's info at its latest reset, as an array (n,), NaN where it gave no number."""
+    """Entry of each environment's info at its latest reset, as an array (n,), NaN where it gave no number."""
     inner = venv.unwrapped
     if isinstance(inner, BatchedVecEnv):
         return inner.first.get(key, np.full(venv.num_envs, np.nan))
@@ -88,7 +88,7 @@ def first_told(venv: VecEnv, key: str) -> Array:
 
 
 def put(observations: Observations, indices: Sequence[int], rows: Sequence[Any]) -> Observations:
-    """A copy of the batch with these rows replaced."""
+    """Copy of the batch with these rows replaced."""
     if isinstance(observations, dict):
         return {key: put(part, indices, [row[key] for row in rows]) for key, part in observations.items()}
     batch = observations.copy()
@@ -98,16 +98,16 @@ def put(observations: Observations, indices: Sequence[int], rows: Sequence[Any])
 
 
 class BatchedVecEnv(VecEnv):
-    """A Gymnasium `VectorEnv` as a `VecEnv`, with the infos of the last step kept as arrays in `columns`.
+    """Gymnasium `VectorEnv` as a `VecEnv`, with the infos of the last step as arrays in `columns`.
 
-    Nobody writes to the observations that it returns: they are copies of what the environments gave.
+    The returned observations are copies, which the environments do not write to.
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
         self.envs = envs
         self.columns: dict[str, NDArray[Any]] = {}
         self.first: dict[str, Array] = {}
-        """What the infos told of first states, by name, NaN where they told nothing."""
+        """Info entries of first states by name, NaN where they are missing."""
         self._same_step = envs.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP
         self._actions: NDArray[Any] = np.empty(0)
         self._observations: Observations = None
@@ -124,12 +124,12 @@ class BatchedVecEnv(VecEnv):
         return cast(VecEnvObs, self._observations)
 
     def reset_some(self, environments: NDArray[np.bool_]) -> Observations:
-        """Reset just these environments; returns all observations."""
+        """Reset only these environments; returns all observations."""
         observations, infos = self.envs.reset(options={"reset_mask": environments})
         self._note_first(infos, environments)
         if not _equal(take(observations, ~environments), take(self._observations, ~environments)):
             raise RuntimeError(
-                f"{type(self.envs).__name__} ignores options['reset_mask'] and reset others too, so episodes "
+                f"{type(self.envs).__name__} ignores options['reset_mask'] and resets others too, so episodes "
                 "cannot be stopped one by one: make it with vectorization_mode='sync'."
             )
         self._observations = copied(observations)
@@ -155,7 +155,7 @@ class BatchedVecEnv(VecEnv):
         return self._observations, np.asarray(rewards), dones, infos  # type: ignore[return-value]
 
     def _note_first(self, infos: dict[str, Any], rows: NDArray[np.bool_]) -> None:
-        """Keep the single numbers that infos tell of these environments' first states."""
+        """Keep the single numbers in the infos of these environments' first states."""
         for key, values in infos.items():
             if key.startswith("_") or not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
                 continue
@@ -183,7 +183,7 @@ class BatchedVecEnv(VecEnv):
 
 
 def _columns(batch: dict[str, Any], final: dict[str, Any], dones: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
-    """The entries that every environment gave for its step; those of a finished one are in its final info."""
+    """Info entries that every environment gave for its step; those of a finished one are in its final info."""
     columns = {}
     for key, values in (batch | final).items():
         if key.startswith("_") or key == "final_obs" or not isinstance(values, np.ndarray):
@@ -199,8 +199,8 @@ def _columns(batch: dict[str, Any], final: dict[str, Any], dones: NDArray[np.boo
 
 
 def _keep_infos_exact(envs: VectorEnv[Any, Any, Any]) -> None:
-    """Let Gymnasium gather numbers as floats: it takes the type of the first, and an int 0 would make a 0.9 a 0."""
-    inner = envs.unwrapped  # what gathers, whatever is wrapped around it
+    """Make Gymnasium gather numbers as floats: it takes the type of the first, and an int 0 would turn a 0.9 into 0."""
+    inner = envs.unwrapped  # the object that gathers infos, whatever wraps it
     gather = inner._add_info
 
     def in_floats(gathered: dict[str, Any], info: dict[str, Any], index: int) -> dict[str, Any]:
@@ -222,12 +222,12 @@ def _equal(some: Observations, others: Observations) -> bool:
 
 
 def owned(venv: VecEnv, observations: Observations) -> Observations:
-    """What environments returned, in memory that they will not write to."""
+    """Observations that the environments will not write to, copied if necessary."""
     return observations if isinstance(venv, BatchedVecEnv) else copied(observations)
 
 
 def copied(observation: Any) -> Any:
-    """The same observations in memory of their own."""
+    """Copies of the observations."""
     if isinstance(observation, dict):
         return {key: np.copy(part) for key, part in observation.items()}
     return np.copy(observation)

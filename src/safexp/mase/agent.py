@@ -1,4 +1,4 @@
-"""The contract of agents: what is trained, recorded, evaluated and saved is one of these, with a shield or without."""
+"""Common interface of agents, with or without a shield: training, recording, evaluation and saving."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from safexp.shield.decisions import Decision
 from safexp.shield.shield import Shield
 
 Watcher = Callable[[bool], None]
-"""Is told that an epoch is over, and whether it was the last."""
+"""Callback at the end of an epoch; its argument says whether it was the last."""
 
 
 class Agent(ABC):
-    """A learner on environments that keep the records.
+    """Learner on recorded environments.
 
-    An epoch is one rollout of an on-policy learner, or `epoch_steps` steps of an off-policy one. When it is over the
-    agent learns from it (`update`) and then tells its watchers (`on_epoch`), in the order in which they came.
+    An epoch is one rollout of an on-policy learner, or `epoch_steps` steps of an off-policy one. At its end the agent
+    learns from it (`update`) and then calls its watchers (`on_epoch`), in the order in which they were added.
 
-    `envs` are the environments and `learner` learns on them; an agent with a shield has a `shield`, and `inputs`, a
-    sample of the states and actions that its quantifier saw.
+    `envs` are the environments and `learner` is the learner on them; an agent with a shield has a `shield`, and
+    `inputs`, a sample of the states and actions that its quantifier saw.
 
     Args:
         envs: the environments.
-        epoch_steps: how many steps of an off-policy learner make an epoch.
+        epoch_steps: number of steps of an off-policy learner in an epoch.
     """
 
     learner: BaseAlgorithm
@@ -59,17 +59,17 @@ class Agent(ABC):
 
     @property
     def quantifier(self) -> Quantifier | None:
-        """What predicts the costs, if there is a shield."""
+        """Quantifier that predicts the costs, if there is a shield."""
         return None if self.shield is None else self.shield.quantifier
 
     @property
     def episodes(self) -> list[Episode]:
-        """Every episode that ended during training."""
+        """Episodes that ended during training."""
         return self.envs.recorder.episodes
 
     @property
     def violations(self) -> int:
-        """How many training episodes broke the constraint, finished or still running."""
+        """Number of training episodes that broke the constraint, finished or still running."""
         return self.envs.recorder.violations
 
     # Learning
@@ -79,7 +79,7 @@ class Agent(ABC):
         if not total_timesteps >= 1:
             raise ValueError(f"total_timesteps={total_timesteps} must be at least 1.")
         if self.envs.mid_step:
-            self.learner._last_obs = None  # an exception broke a step: start new episodes
+            self.learner._last_obs = None  # an exception interrupted a step: start new episodes
         self.prepare()
         callbacks: list[BaseCallback] = [_EndOfEpoch(self)]
         if callback is not None:
@@ -91,21 +91,21 @@ class Agent(ABC):
         return self
 
     def on_epoch(self, watcher: Watcher) -> None:
-        """Have a function called whenever an epoch is over and was learned from."""
+        """Add a function to call at the end of every epoch, after the agent has learned from it."""
         self._watchers.append(watcher)
 
     def begin_epoch(self) -> None:
-        """The next steps belong to a new epoch."""
+        """Begin a new epoch with the next step."""
         self._epoch_began = self.learner.num_timesteps
 
     def rollout_begins(self) -> None:
-        """The learner has been optimised and begins to collect: end the epoch, if it was long enough."""
+        """End the epoch if it was long enough; called after optimisation, when the learner begins to collect."""
         steps = self.learner.num_timesteps - self._epoch_began
         if steps >= (1 if isinstance(self.learner, OnPolicyAlgorithm) else self.epoch_steps):
             self.end_epoch(last=False)
 
     def end_epoch(self, last: bool) -> None:
-        """Learn from an epoch, and tell the watchers."""
+        """Learn from an epoch, and call the watchers."""
         with self._span("update"):
             self.epochs += 1
             self.update()
@@ -114,17 +114,17 @@ class Agent(ABC):
                 watcher(last)
 
     def prepare(self) -> None:  # noqa: B027
-        """Get ready for further steps; most are."""
+        """Prepare for further steps; does nothing by default."""
 
     def update(self) -> None:  # noqa: B027
-        """Learn from an epoch what the learner itself does not; most have nothing more to learn."""
+        """Learn from an epoch in addition to the learner; does nothing by default."""
 
     def metrics(self) -> dict[str, Any]:
-        """What the last epoch tells beyond its episodes, by name."""
+        """Metrics of the last epoch beyond those of its episodes, by name."""
         return {}
 
     def measure(self, span: Spans) -> None:
-        """Say what is being done, from now on, in spans of these."""
+        """Report activities in these spans from now on."""
         self._span = self.envs.span = span
         if self.shield is not None:
             self.shield.span = span
@@ -133,18 +133,18 @@ class Agent(ABC):
 
     @property
     def shielded(self) -> bool:
-        """Whether what the learner proposes is checked before it is executed."""
+        """Whether the learner's proposals are checked before they are executed."""
         return False
 
     def evaluate(self, shielded: bool = True) -> None:  # noqa: B027
-        """Put the agent to use: nothing learns from what it does, and without `shielded` every proposal is executed."""
+        """Switch to evaluation: nothing learns any more, and without `shielded` every proposal is executed."""
 
     def observed(self, observations: Observations) -> Observations:
-        """Observations (n, ...) of the environments as `predict` and `propose` take them, one at a time."""
+        """Observations (n, ...) of the environments in the form that `predict` and `propose` take, one at a time."""
         return observations
 
     def masks(self) -> dict[str, Any]:
-        """What the policy must be told of the current states beside the observations."""
+        """Arguments of the policy in the current states besides the observations."""
         return {}
 
     @abstractmethod
@@ -157,7 +157,7 @@ class Agent(ABC):
         state: Any = None,
         episode_start: ArrayLike = False,
     ) -> tuple[NDArray[Any], Any]:
-        """What the policy alone would do, and what it remembers if it is recurrent."""
+        """Action of the policy alone, and its memory if it is recurrent."""
 
     @abstractmethod
     def predict(
@@ -169,26 +169,26 @@ class Agent(ABC):
         state: Any = None,
         episode_start: ArrayLike = False,
     ) -> Decision:
-        """What the agent does in a state in which the next cost may be at most `threshold`."""
+        """Action of the agent in a state in which the next cost may be at most `threshold`."""
 
     # Files
 
     @abstractmethod
     def save(self, path: str | Path) -> None:
-        """Write what was trained to one file, for use."""
+        """Save the trained agent to one file, for deployment."""
 
     @abstractmethod
     def restore(self, path: str | Path) -> None:
-        """Take back what was trained, from the file of an agent made like this one."""
+        """Restore the trained state from the file of an agent with the same settings."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        memo[id(self._watchers)] = []  # who watches one does not watch the other
+        memo[id(self._watchers)] = []  # a copy has no watchers
         memo[id(self._span)] = untimed
         return copied_agent(self, self.learner, self.envs, memo)
 
 
 class _EndOfEpoch(BaseCallback):
-    """Tells an agent when its learner begins a rollout, which is after it has been optimised, or stops."""
+    """Callback that tells an agent when its learner begins a rollout, which is after optimisation, or stops."""
 
     def __init__(self, agent: Agent) -> None:
         super().__init__()

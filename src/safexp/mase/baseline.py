@@ -1,4 +1,4 @@
-"""What MASE is compared with: a learner without a shield, on environments that keep the same records."""
+"""Baselines for MASE: a learner without a shield, on environments that keep the same records."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from safexp.shield.decisions import Decision
 
 
 class Baseline(Agent):
-    """A learner on recorded environments: `Recorded`, `Saute` or `EarlyTermination`.
+    """Learner on recorded environments: `Recorded`, `Saute` or `EarlyTermination`.
 
     Args:
         envs: the environments.
         learner: an SB3 algorithm class.
-        learner_options: arguments of its constructor, "policy" among them.
-        seed: of the learner and the environments.
-        epoch_steps: how many steps of an off-policy learner make an epoch; of an on-policy one, a rollout does.
+        learner_options: arguments of its constructor, including "policy".
+        seed: seed of the learner and the environments.
+        epoch_steps: number of steps of an off-policy learner in an epoch; for an on-policy one an epoch is a rollout.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Baseline(Agent):
         state: Any = None,
         episode_start: ArrayLike = False,
     ) -> tuple[NDArray[Any], Any]:
-        """What the policy does where it sees this, as in training; it knows of no threshold."""
+        """Action of the policy for an observation as in training; it takes no threshold."""
         starts = np.reshape(np.asarray(episode_start, dtype=bool), 1)
         actions, remembered = self.learner.predict(as_batch(observation), state, starts, deterministic)
         return actions[0], remembered
@@ -75,7 +75,7 @@ class Baseline(Agent):
         state: Any = None,
         episode_start: ArrayLike = False,
     ) -> Decision:
-        """What the policy proposes, which nothing checks."""
+        """Action that the policy proposes, unchecked."""
         action, remembered = self.propose(
             observation, threshold, deterministic, state=state, episode_start=episode_start
         )
@@ -94,7 +94,7 @@ class Baseline(Agent):
 
     @staticmethod
     def load(path: str | Path) -> BaseAlgorithm:
-        """The learner that `save` wrote, to `predict` from observations as it saw them in training."""
+        """Learner from a saved file, to `predict` from observations as in training."""
         document, arrays = files.read(Path(path))
         files.expect(document, "spaces", path)
         with files.understood(path):

@@ -1,6 +1,6 @@
-"""Deep copies of agents, to try one thing without losing the other.
+"""Deep copies of agents, for independent experiments with the same agent.
 
-`copy.deepcopy` alone stops at what Stable-Baselines3 and torch hold in passing: a wrapper's table of its own class, a
+`copy.deepcopy` alone fails on temporary objects of Stable-Baselines3 and torch: a wrapper's table of its own class, a
 logger's open files, and the last training step's distribution with its gradients.
 """
 
@@ -18,12 +18,12 @@ Agent = TypeVar("Agent")
 
 
 def copied_agent(agent: Agent, learner: BaseAlgorithm, envs: VecEnv, memo: dict[int, Any]) -> Agent:
-    """An agent with a learner and environments of its own, for a class's `__deepcopy__`; both log to the same place."""
+    """Copy of an agent with its own learner and environments, for `__deepcopy__`; both log to the same place."""
     wrappers = list(_wrappers(envs))
     shared = [getattr(learner, "_logger", None), *(layer.class_attributes for layer in wrappers)]
     memo |= {id(part): part for part in shared}
     memo |= {id(part): part.detach().clone() for part in _passing_tensors(learner.policy)}
-    # Made before they are filled: an empty wrapper looks for every attribute in itself, without end.
+    # Created before they are filled: an empty wrapper would look up attributes in itself without end.
     twins = {id(part): object.__new__(type(part)) for part in (agent, *wrappers)}
     memo |= twins
     for part in (*wrappers, agent):
@@ -38,7 +38,7 @@ def _wrappers(envs: VecEnv) -> Iterator[VecEnvWrapper]:
 
 
 def _passing_tensors(policy: th.nn.Module) -> Iterator[th.Tensor]:
-    """Tensors with a history, which torch does not copy, in the distributions that a policy last acted by."""
+    """Tensors with a gradient history, which torch cannot copy, in the distributions that a policy last used."""
     for module in policy.modules():
         actions = getattr(module, "action_dist", None)
         held = list(vars(actions).values()) if actions is not None else []

@@ -1,4 +1,4 @@
-"""MASE agents in files, for use or to go on learning: policy, quantifier, constraint and a sample of the inputs."""
+"""Files of MASE agents, for deployment or further training: policy, quantifier, constraint, sample of inputs."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound="MASE")
 
 WEIGHTS = "policy."
-"""What the names of the policy's arrays begin with in a file."""
+"""Prefix of the names of the policy's arrays in a file."""
 BACKUP = "backup."
-"""What the names of a backup's arrays begin with in a file."""
+"""Prefix of the names of a backup's arrays in a file."""
 
 
 def save_agent(agent: MASE, path: Path) -> None:
-    """Write an agent to one file."""
+    """Save an agent to one file."""
     shield, learned = agent.shield.describe()
     weights = {f"{WEIGHTS}{name}": part.cpu().numpy() for name, part in agent.learner.policy.state_dict().items()}
     document = {
@@ -64,7 +64,7 @@ def load_agent(
     seed: int | None,
     backup: Recovery | None,
 ) -> Kind:
-    """The agent of a file, on these environments or on none."""
+    """Agent from a file, with these environments or without any."""
     document, arrays = files.read(path)
     files.expect(document, "shield", path)
     files.expect(document, "policy", path)
@@ -83,13 +83,13 @@ def load_agent(
             backup=backup or Reset(braking),
             levels=document["shield"]["levels"],
             show_threshold=document["show_threshold"],
-            trust="uncalibrated",  # asked for when it was trained
+            trust="uncalibrated",  # was checked when it was trained
         )
         agent.shield.vouched = shield.vouched  # with its outcomes
     if agent.guard.backup.braking < braking:
         raise files.CheckpointError(
             f"{path} was trained with braking={braking:g}, and backup={backup!r} has "
-            f"{agent.guard.backup.braking:g}: give it as much."
+            f"{agent.guard.backup.braking:g}: give it at least as much."
         )
     for name in ("observation_space", "action_space"):
         saved, given = getattr(shield, name), getattr(agent.shield, name)
@@ -103,7 +103,7 @@ def load_agent(
 
 
 def restore_agent(agent: MASE, path: Path) -> None:
-    """Take policy and quantifier from the file that an agent made like this one wrote."""
+    """Restore policy and quantifier from the file of an agent with the same settings."""
     document, arrays = files.read(path)
     files.expect(document, "shield", path)
     with files.understood(path):

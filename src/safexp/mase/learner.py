@@ -1,4 +1,4 @@
-"""How an algorithm class of Stable-Baselines3 is put on guarded environments, and found again by its name."""
+"""Construction of Stable-Baselines3 learners on guarded environments, and their names."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from safexp.learners.trpo import TRPO
 from safexp.mase.replay import RewritingDictReplayBuffer, RewritingReplayBuffer
 
 POLICY_OPTIONS = ("policy", "policy_kwargs", "use_sde")
-"""What of a learner's options shapes its policy."""
+"""Learner options that determine the policy."""
 
 
 def make_learner(
     learner: type[BaseAlgorithm], guard: Guard, options: dict[str, Any], seed: int | None
 ) -> BaseAlgorithm:
-    """A learner on these environments; off-policy ones get a buffer that rewrites penalties."""
+    """Learner on these environments; off-policy ones get a replay buffer that rewrites penalties."""
     settings = learner_settings(learner, guard, options, seed)
     if issubclass(learner, OffPolicyAlgorithm):
         if settings.get("n_steps", 1) != 1:
@@ -40,7 +40,7 @@ def make_learner(
         for name in ("replay_buffer_class", "replay_buffer_kwargs", "optimize_memory_usage"):
             if settings.get(name):
                 raise ValueError(
-                    f"learner_options[{name!r}]={settings[name]!r}: MASE brings its own buffer, which rewrites "
+                    f"learner_options[{name!r}]={settings[name]!r}: MASE uses its own buffer, which rewrites "
                     "penalties and keeps the next observations for it; leave this option out."
                 )
         settings |= {
@@ -55,18 +55,18 @@ def make_learner(
 def learner_settings(
     learner: type[BaseAlgorithm], envs: VecEnv, options: dict[str, Any], seed: int | None
 ) -> dict[str, Any]:
-    """The arguments of a learner's constructor, its environments aside."""
+    """Arguments of a learner's constructor, except for its environments."""
     if not is_algorithm(learner):
         raise TypeError(f"learner={learner!r} is not an algorithm class of Stable-Baselines3, such as PPO or SAC.")
     mapping = isinstance(envs.observation_space, spaces.Dict)
-    # Some learners write into the options they are given, which may be the user's.
+    # Some learners modify the options that they are given, which may be the user's.
     return {"policy": "MultiInputPolicy" if mapping else "MlpPolicy", "seed": seed} | copy.deepcopy(options)
 
 
 def find_learner(name: str) -> type[BaseAlgorithm]:
-    """The algorithm class of this name: ours, or one of Stable-Baselines3 or its contributions.
+    """Algorithm class by name: one of safexp, Stable-Baselines3 or sb3-contrib.
 
-    Ours comes first: "TRPO" is safexp's, and "sb3_contrib.TRPO" the other one.
+    Those of safexp come first: "TRPO" is safexp's, and "sb3_contrib.TRPO" the other one.
     """
     known = _learners()
     if name not in known:
@@ -76,7 +76,7 @@ def find_learner(name: str) -> type[BaseAlgorithm]:
 
 
 def name_of(learner: type[BaseAlgorithm]) -> str:
-    """The name by which `find_learner` finds this class, if it does at all."""
+    """Name by which `find_learner` finds this class, if there is one."""
     short = learner.__name__
     return short if _learners().get(short) is learner else f"{learner.__module__.partition('.')[0]}.{short}"
 
@@ -89,39 +89,39 @@ def _learners() -> dict[str, type[BaseAlgorithm]]:
 
 
 def is_algorithm(found: Any) -> TypeGuard[type[BaseAlgorithm]]:
-    """Whether this is an algorithm class in the sense of Stable-Baselines3."""
+    """Whether this is a Stable-Baselines3 algorithm class."""
     return isinstance(found, type) and issubclass(found, BaseAlgorithm)
 
 
 def load_weights(learner: BaseAlgorithm, arrays: Arrays) -> None:
-    """Put a policy's arrays into a learner of the same kind."""
+    """Load a policy's arrays into a learner of the same kind."""
     try:
         learner.policy.load_state_dict({name: th.as_tensor(part) for name, part in arrays.items()})
     except RuntimeError as error:
-        raise CheckpointError(f"the file's policy is not one of this {type(learner).__name__}: {error}") from error
+        raise CheckpointError(f"the file's policy does not fit this {type(learner).__name__}: {error}") from error
 
 
 def describe_policy(options: dict[str, Any]) -> dict[str, Any]:
-    """What must be known of a learner's options to build its policy again, as JSON."""
+    """Learner options that are needed to rebuild its policy, as JSON."""
     wanted = {name: options[name] for name in POLICY_OPTIONS if name in options}
     return {name: _describe(value, name) for name, value in wanted.items()}
 
 
 def check_policy(document: Any, arrays: Arrays) -> dict[str, Any]:
-    """A file's description of a policy, unless it asks for more than the file's arrays can be the weights of.
+    """Description of a policy in a file; raises if its sizes exceed the number of weights in the file.
 
-    A layer has at least as many weights as it is wide.
+    A layer has at least as many weights as its width.
     """
     if unknown := document.keys() - set(POLICY_OPTIONS):
         raise CheckpointError(f"the file sets {', '.join(sorted(unknown))}; expected {', '.join(POLICY_OPTIONS)}.")
     most = sum(part.size for part in arrays.values())
     if largest := [number for number in _numbers(document) if abs(number) > most]:
-        raise CheckpointError(f"the file asks for a policy with {largest[0]}, but holds {most} numbers in all.")
+        raise CheckpointError(f"the file describes a policy with {largest[0]}, but holds only {most} numbers.")
     return dict(document)
 
 
 def build_policy(document: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The options that `describe_policy` described, but for those `given` again."""
+    """Options from the output of `describe_policy`, with those in `given` replaced."""
     return {name: _build(value) for name, value in document.items() if name not in given} | given
 
 

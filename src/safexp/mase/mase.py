@@ -14,7 +14,7 @@
     14   optimise π by an unconstrained RL algorithm .................... learner.train
     15   update the quantifier Γ and rewrite the stored penalties ....... update, below
 
-Lines 2-14 run inside `learner.learn`: the learner steps what it takes for ordinary environments. An epoch (line 1) is
+Lines 2-14 run inside `learner.learn`: the learner steps what it sees as ordinary environments. An epoch (line 1) is
 one rollout of an on-policy learner, or `epoch_steps` steps of an off-policy one.
 """
 
@@ -59,7 +59,7 @@ Trust = Literal["calibrated", "uncalibrated"]
 
 
 class _Proposal(NamedTuple):
-    """What the learner saw, the policy's action, the threshold, and what a recurrent policy remembers."""
+    """Observation of the learner, the policy's action, the threshold, and the memory of a recurrent policy."""
 
     shown: Observations
     action: NDArray[Any]
@@ -68,30 +68,32 @@ class _Proposal(NamedTuple):
 
 
 class MASE(Agent):
-    """Trains any SB3 learner without breaking the constraint while it learns.
+    """Training of any SB3 learner without breaking the constraint while it learns.
 
     Args:
         env: a Gymnasium `Env` or `VectorEnv`, or an SB3 `VecEnv`.
-        constraint: what must hold.
-        quantifier: predicts the costs; of several costs, one for each (`PerCost`) or one that is copied for each.
+        constraint: the limits to keep.
+        quantifier: predicts the costs, with their uncertainty; for several costs, one per cost (`PerCost`) or one that
+            is copied for each.
         learner: an SB3 algorithm class. On-policy learners learn from the actions they proposed (the shield is a part
             of their environment), off-policy ones from those that were executed.
-        learner_options: arguments of its constructor, "policy" among them.
-        penalty: what a stop costs; None leaves the reward as it was (an ablation).
-        seed_data: logged transitions to start the quantifier from, or a file of them (`read_log`).
+        learner_options: arguments of its constructor, including "policy".
+        penalty: penalty of a stop; None leaves the reward unchanged (an ablation).
+        seed_data: logged transitions to start the quantifier from, or a log file (`read_log`).
         safe_action: an action, or a function of the observations, that is safe in every state.
-        seed_controller: a controller that is safe from first states on as long as it drives, such as the one whose log
-            is the seed data: it drives there where nothing is certified yet, and the run goes on, learning.
-        seed: of the learner and the environments.
-        backup: what drives, or ends the episode, where nothing is certified (`safexp.Recovery`); `Reset` by default.
-        levels: the only values that a cost can take, such as (0, 1), of several costs a list for each; see `Shield`.
-        verify_safe_action: stop believing in the safe action where it broke its promise.
-        show_threshold: append the threshold to the learner's observation; by default where the constraint says so.
-        epoch_steps: how many steps of an off-policy learner make an epoch.
+        seed_controller: a controller that is safe from the first state of an episode for as long as it drives, such as
+            the one that recorded the seed data: it drives there while nothing is certified, and training continues.
+        seed: seed of the learner and the environments.
+        backup: takes over, or ends the episode, where nothing is certified (`safexp.Recovery`); `Reset` by default.
+        levels: the only values that a cost can take, such as (0, 1); for several costs a list with one entry per cost;
+            see `Shield`.
+        verify_safe_action: stop trusting the safe action in states like those in which it broke its promise.
+        show_threshold: append the threshold to the learner's observation; the constraint's choice by default.
+        epoch_steps: number of steps of an off-policy learner in an epoch.
         shielding: False executes every proposal and never stops (an ablation: the bare learner).
-        rewriting: False leaves stored penalties as they were (an ablation).
-        trust: "uncalibrated" lets widths that are a mere fit certify actions under a limit on every step; how often
-            they missed is told after the first epoch.
+        rewriting: False leaves stored penalties unchanged (an ablation).
+        trust: "uncalibrated" lets fitted, uncalibrated widths certify actions under a limit on every step; their miss
+            rate is logged after the first epoch.
     """
 
     def __init__(
@@ -139,12 +141,10 @@ class MASE(Agent):
         quantifier = shield.quantifier
         for limit, own in zip(parts_of(constraint), shield.levels or (), strict=False):
             if own is not None and not limit.on_realised_cost:
-                raise ValueError(
-                    f"levels={levels} would round the risks of JointChance down to nothing: leave them out."
-                )
+                raise ValueError(f"levels={levels} would round the risks of JointChance down to zero: leave them out.")
         if constraint.on_realised_cost and not quantifier.bounds_realised_cost:
             log.warning(
-                "%s limits the costs that happen, but %s bounds their expectation: noise may exceed the bound",
+                "%s limits realised costs, but %s bounds their expectation: noise may exceed the bound",
                 type(constraint).__name__,
                 type(quantifier).__name__,
             )
@@ -154,7 +154,7 @@ class MASE(Agent):
         if self._untested and trust != "uncalibrated" and shielding:
             raise ValueError(
                 f"{type(constraint).__name__} limits every step, and the widths of {type(quantifier).__name__} are a "
-                "fit that promises nothing: give Calibrated(...) of it, or trust='uncalibrated'."
+                "fit without a guarantee: give Calibrated(...) of it, or trust='uncalibrated'."
             )
         if isinstance(seed_data, str | Path):
             seed_data = read_log(seed_data)
@@ -202,7 +202,7 @@ class MASE(Agent):
             self._recheck()
 
     def update(self) -> None:
-        """Line 15: update the quantifier from the executed actions and true costs, and rewrite what is stored."""
+        """Line 15: update the quantifier from the executed actions and true costs, and rewrite stored penalties."""
         self._covered = []
         self._reached = self.guard.frontier.take()
         harvest = self.guard.harvest()
@@ -222,7 +222,7 @@ class MASE(Agent):
         self._recheck()
 
     def metrics(self) -> dict[str, Any]:
-        """How often the quantifier was right before it learned, how far exploration got, and what the backup tells."""
+        """Coverage of the quantifier before it learned, progress of exploration, and metrics of the backup."""
         counts = {f"coverage_{name}": count for name, count in total(self._covered)._asdict().items()}
         promises = {} if self.shield.vouched is None else self.shield.vouched.metrics()
         drills = self.guard.drills.metrics() if self.guard.backup.horizon else {}
@@ -230,9 +230,9 @@ class MASE(Agent):
         return {**counts, "delta": self.quantifier.delta, **told}
 
     def _recheck(self) -> None:
-        """Let a quantifier that has changed judge again: the current states, and the stops that are stored."""
+        """Apply a quantifier that has changed to the current states and the stored stops."""
         stopped = self.guard.recheck()
-        # Stopped episodes are over: the learner goes on from new first states.
+        # Stopped episodes are over: the learner continues from new first states.
         self.learner._last_obs = self.guard.observations
         if self.learner._last_episode_starts is not None:
             self.learner._last_episode_starts |= stopped
@@ -252,18 +252,18 @@ class MASE(Agent):
         state: Any = None,
         episode_start: ArrayLike = False,
     ) -> Decision:
-        """What the policy proposes in a state, and what the shield makes of it under this threshold.
+        """Action that the policy proposes in a state, as filtered by the shield under this threshold.
 
-        Thresholds are told as `Constraint.threshold` tells them, in units of the largest cost of a step. Signals that
-        `Within` limits and that are not in the observation are `measured` now, (S,). A recurrent policy remembers: give
-        it `episode_start=True` at the first step, and the last decision's `state` at all others.
+        Thresholds are those of `Constraint.threshold`, in units of the largest cost of a step. `measured` (S,) are the
+        current values of signals that `Within` limits and that are not in the observation. A recurrent policy has a
+        memory: give it `episode_start=True` at the first step, and the last decision's `state` at all others.
         """
         proposal = self._propose(observation, threshold, deterministic, state, episode_start)
         threshold, most = proposal.threshold, np.asarray(self.constraint.largest_threshold)
         if not self.constraint.grows and (np.isfinite(threshold) & (threshold > most * (1 + 1e-6))).any():
             raise ValueError(
                 f"threshold={threshold} is more than the largest of {type(self.constraint).__name__}, {most}: it is "
-                "told in units of the largest cost of a step, as constraint.threshold(state) tells it (divide by "
+                "in units of the largest cost of a step, as constraint.threshold(state) returns it (divide by "
                 "cost_max)."
             )
         preferences = self.guard.preferences
@@ -281,7 +281,7 @@ class MASE(Agent):
         state: Any = None,
         episode_start: ArrayLike = False,
     ) -> tuple[NDArray[Any], Any]:
-        """What the policy alone would do, and what it remembers if it is recurrent: for `ShieldedPolicy`."""
+        """Action of the policy alone, and its memory if it is recurrent: for `ShieldedPolicy`."""
         proposal = self._propose(observation, threshold, deterministic, state, episode_start)
         return proposal.action, proposal.state
 
@@ -294,12 +294,12 @@ class MASE(Agent):
         episode_start: ArrayLike,
     ) -> _Proposal:
         batch = as_batch(observation)
-        encode_observations(self.shield.observation_space, batch)  # raises where it is none, or not finite
+        encode_observations(self.shield.observation_space, batch)  # raises if it is not an observation, or not finite
         if threshold is None:
             if self.constraint.in_observation:
                 raise ValueError(
-                    f"{type(self.constraint).__name__} changes its threshold during an episode: give "
-                    "threshold=<what remains, divided by cost_max>, as constraint.start, update and threshold tell it."
+                    f"{type(self.constraint).__name__} changes its threshold during an episode: give threshold="
+                    "<what remains, divided by cost_max>, as constraint.start, update and threshold compute it."
                 )
             threshold = self.constraint.threshold(self.constraint.start(batch))[0]
         thresholds = np.asarray(threshold, dtype=np.float64)[None]
@@ -311,13 +311,13 @@ class MASE(Agent):
         action, remembered = self.learner.predict(shown, state, starts, deterministic, **masks)
         if remembered is not None and state is None and not starts[0]:
             raise ValueError(
-                f"{type(self.learner).__name__} remembers what it saw in an episode: give episode_start=True at its "
+                f"{type(self.learner).__name__} has a memory of the episode: give episode_start=True at its "
                 "first step, and state=<the state that the last step returned> at all others."
             )
         return _Proposal(shown, action[0], threshold, remembered)
 
     def save(self, path: str | Path) -> None:
-        """Write the agent to one file, for use: policy, quantifier, constraint, a sample of what it saw, versions."""
+        """Save the agent to one file: policy, quantifier, constraint, a sample of its inputs, and versions."""
         save_agent(self, Path(path))
 
     @classmethod
@@ -334,7 +334,7 @@ class MASE(Agent):
         seed: int | None = None,
         backup: Recovery | None = None,
     ) -> Self:
-        """The agent that `save` wrote; give an `env` to go on learning, and again whatever held a function."""
+        """Saved agent; give an `env` to continue training. Functions cannot be saved and must be passed again."""
         return load_agent(
             cls,
             Path(path),
@@ -359,7 +359,7 @@ class MASE(Agent):
 
 
 def _tell_misses(found: Coverage) -> None:
-    """Quote what an uncalibrated quantifier missed in its first epoch."""
+    """Log the miss rate of an uncalibrated quantifier in its first epoch."""
     share = found.exceeded / max(found.rows, 1)
     log.warning(
         "uncalibrated widths missed %d of the first epoch's %d costs (%.1f%%), and covered %d of %d near the limit: "

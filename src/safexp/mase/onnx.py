@@ -1,4 +1,4 @@
-"""A trained policy as an ONNX file, to run where there is no torch; the shield runs beside it."""
+"""Export of a trained policy to ONNX, to run without torch; the shield runs beside it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from safexp.mase.mase import MASE
 
 OPSET = 17
 IR_VERSION = 8
-"""Old enough for runtimes of 2022."""
+"""Versions that runtimes of 2022 support."""
 
 FLOAT = np.dtype(np.float32)
 
@@ -24,15 +24,15 @@ ACTIVATIONS = {nn.Tanh: "Tanh", nn.ReLU: "Relu", nn.Sigmoid: "Sigmoid", nn.ELU: 
 
 
 def export_onnx(agent: MASE, path: str | Path) -> None:
-    """Write the deterministic policy of an agent, as it would act without its shield.
+    """Export the deterministic policy of an agent, as it would act without its shield.
 
-    Inputs are `observation` (n, ds), raw, and, where the learner saw what remains, `threshold` (n, K), the b_h that
-    `ShieldedPolicy.threshold` tells; the output `action` has a batch axis too. All are single precision, discrete
-    actions int64.
+    Inputs are `observation` (n, ds), raw, and, if the learner saw the remaining budget, `threshold` (n, K), the b_h of
+    `ShieldedPolicy.threshold`; the output `action` has a batch axis too. All are single precision, discrete actions
+    int64.
 
     Raises:
-        MissingExtraError: where `onnx` is missing.
-        ValueError: where the policy is not a chain of layers on a vector.
+        MissingExtraError: if `onnx` is not installed.
+        ValueError: if the policy is not a chain of layers on a vector.
     """
     with needed_for("exporting a policy"):
         from onnx import checker, helper
@@ -67,7 +67,7 @@ def export_onnx(agent: MASE, path: str | Path) -> None:
 
 
 class _Graph:
-    """Nodes and constants of a graph that is being built."""
+    """Nodes and constants of a graph under construction."""
 
     def __init__(self, helper: Any) -> None:
         self.nodes: list[Any] = []
@@ -75,11 +75,11 @@ class _Graph:
         self._helper = helper
 
     def value(self, name: str, *shape: int) -> Any:
-        """A batch of single-precision numbers."""
+        """Batch of single-precision numbers."""
         return self._helper.make_tensor_value_info(name, self._helper.np_dtype_to_tensor_dtype(FLOAT), ["n", *shape])
 
     def add(self, kind: str, *inputs: str | ArrayLike, output: str | None = None, **attributes: Any) -> str:
-        """One more node; inputs that are no names are constants. Returns the name of what it gives."""
+        """Add a node; inputs that are not names are constants. Returns the name of its output."""
         names = [given if isinstance(given, str) else self.constant(np.asarray(given, FLOAT)) for given in inputs]
         name = output or f"value{len(self.nodes)}"
         self.nodes.append(self._helper.make_node(kind, names, [name], **attributes))
@@ -93,7 +93,7 @@ class _Graph:
 
 
 def _layers(policy: Any) -> tuple[list[nn.Module], bool]:
-    """The layers from what a policy sees to its action, and whether the last one's are squashed into [−1, 1]."""
+    """Layers from a policy's input to its action, and whether the output is squashed into [−1, 1]."""
     if getattr(policy, "squash_output", False) and not hasattr(policy, "actor"):
         raise ValueError(f"{type(policy).__name__} with squash_output=True cannot be exported; train it without.")
     if hasattr(policy, "mlp_extractor") and hasattr(policy, "action_net") and not hasattr(policy, "lstm_actor"):

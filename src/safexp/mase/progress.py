@@ -1,4 +1,4 @@
-"""What matters while a policy learns, live: return, cost, violations, stops, interventions and speed."""
+"""Live progress of training: return, cost, violations, stops, interventions and speed."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from stable_baselines3.common.callbacks import BaseCallback
 from safexp.records.episodes import Recorder
 
 WINDOW = 100
-"""How many of the latest episodes the shown means are over."""
+"""Number of latest episodes that the displayed means cover."""
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 class Snapshot(NamedTuple):
-    """The state of a run; means are over the latest episodes, violations are all there ever were.
+    """State of a run; means are over the latest episodes, violations are all so far.
 
-    `cost` is the mean of an episode's sum, or the largest of a step, whichever `cost_name` says is limited.
+    `cost` is the mean of an episode's sum, or the largest of a step, whichever is limited, as `cost_name` says.
     """
 
     episodes: int
@@ -39,7 +39,7 @@ class Snapshot(NamedTuple):
 
 
 def snapshot(recorder: Recorder) -> Snapshot | None:
-    """The state of a run, once an episode has ended."""
+    """State of a run, once an episode has ended."""
     recent = recorder.episodes[-WINDOW:]
     if not recent:
         return None
@@ -59,7 +59,7 @@ def snapshot(recorder: Recorder) -> Snapshot | None:
 
 
 def sparkline(values: list[float], width: int) -> str:
-    """Values as a row of blocks, averaged into at most `width` of them."""
+    """Values as a row of at most `width` blocks, averaged if there are more."""
     if not values:
         return ""
     means = np.array([part.mean() for part in np.array_split(values, min(width, len(values)))])
@@ -68,7 +68,7 @@ def sparkline(values: list[float], width: int) -> str:
 
 
 class ProgressBar(BaseCallback):
-    """Shows a panel that is drawn again in place; where the output is no terminal, a plain line every few seconds."""
+    """Progress panel, redrawn in place; if the output is not a terminal, a plain line every few seconds."""
 
     def __init__(
         self, total_timesteps: int, recorder: Recorder, title: str = "", console: Console | None = None
@@ -89,7 +89,7 @@ class ProgressBar(BaseCallback):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the terminal as it was, also after an exception."""
+        """Restore the terminal, even after an exception."""
         if self._live:
             self._live.stop()
 
@@ -104,7 +104,7 @@ class ProgressBar(BaseCallback):
         self._show()
 
     def _on_rollout_start(self) -> None:
-        if not self._rolling:  # a resumed run's checkpoint has been put back: its steps took no time here
+        if not self._rolling:  # after a resume: the steps of the checkpoint took no time in this process
             self._rolling, self._started, self._before = True, time.perf_counter(), self.model.num_timesteps
 
     def _on_rollout_end(self) -> None:

@@ -1,7 +1,7 @@
-"""Replay buffers that rewrite their penalties as the quantifier sharpens (Algorithm 1, line 15).
+"""Replay buffers that rewrite their penalties as the quantifier improves (Algorithm 1, line 15).
 
-The penalty of a stop, and whether it was needed at all, is a pure function of what is stored and never overwritten:
-the raw reward, the next state and the *next* threshold. So rewriting twice equals rewriting once.
+The penalty of a stop, and whether it was needed at all, is a pure function of stored values that are never overwritten:
+the raw reward, the next state and the *next* threshold. So rewriting twice gives the same result as rewriting once.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from safexp.envs.guard import Guard
 from safexp.envs.infos import Info
 
 CHUNK = 4096
-"""How many stored stops are asked about in one call of the quantifier."""
+"""Number of stored stops in one query of the quantifier."""
 
 
 class StopHistory:
-    """What a replay buffer must remember of each transition (size, n) to rewrite its penalties."""
+    """Data of each transition (size, n) that is needed to rewrite its penalty."""
 
     def __init__(self, size: int, guard: Guard) -> None:
         self.guard = guard
@@ -36,7 +36,7 @@ class StopHistory:
         self.measured = np.zeros((*shape, len(guard.constraint.sources)))
 
     def remember(self, position: int) -> NDArray[Any]:
-        """Note the guard's last step; returns the executed actions as SB3 stores them, boxes scaled to [−1, 1]."""
+        """Record the guard's last step; returns the executed actions as SB3 stores them, boxes scaled to [−1, 1]."""
         last, space = self.guard.last, self.guard.action_space
         self.filled = max(self.filled, position + 1)
         self.executed[position] = last.executed
@@ -49,7 +49,7 @@ class StopHistory:
         return last.executed
 
     def rewrite(self, buffer: ReplayBuffer) -> None:
-        """Pay every stored stop what the quantifier now says, and let go on what it now certifies."""
+        """Update the penalty of every stored stop with the current quantifier, and undo stops that it now certifies."""
         guard = self.guard
         steps, environments = np.nonzero(self.stopped)
         for start in range(0, len(steps), CHUNK):
@@ -77,11 +77,11 @@ class Rewriting:
         self.history = StopHistory(self.buffer_size, guard)
 
     def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[Info]) -> None:
-        """Store the guard's last step; `action` is what was proposed, which the environment never saw."""
+        """Store the guard's last step; `action` is the proposal, which the environment never saw."""
         super().add(obs, next_obs, self.history.remember(self.pos), reward, done, infos)  # type: ignore[misc]
 
     def stop_last(self, stopped: NDArray[np.bool_]) -> None:
-        """Mark the newest transition of these environments as one that led to a stop, where its episode went on."""
+        """Mark the newest transition of these environments as leading to a stop, if its episode had not ended."""
         newest = self.pos - 1
         self.history.stopped[newest] |= stopped & (self.dones[newest] == 0)
 
@@ -91,8 +91,8 @@ class Rewriting:
 
 
 class RewritingReplayBuffer(Rewriting, ReplayBuffer):
-    """SB3's replay buffer, rewriting."""
+    """SB3's replay buffer with rewriting of penalties."""
 
 
 class RewritingDictReplayBuffer(Rewriting, DictReplayBuffer):
-    """SB3's replay buffer for observations that are dicts, rewriting."""
+    """SB3's replay buffer for Dict observations with rewriting of penalties."""

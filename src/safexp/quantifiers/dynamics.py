@@ -1,4 +1,4 @@
-"""A one-step model of the whole state: least squares on monomials of states and actions."""
+"""One-step model of the whole state: least squares on monomials of states and actions."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from safexp.core.arrays import Array
 from safexp.quantifiers.regression import standards
 
 MOST_FEATURES = 400
-"""Monomials that a model may have: one step stays a small matrix product."""
+"""Largest number of monomials of a model, so that one step is a small matrix product."""
 
 ROWS_PER_FEATURE = 10
-"""Transitions that a monomial needs at least."""
+"""Smallest number of transitions per monomial."""
 
 LEAST_NOISE = 1e-6
-"""The smallest one-step residual that is believed, as a share of the changes' size."""
+"""Lower limit of the one-step residual, as a share of the size of the changes."""
 
 BEYOND = 1.0
-"""Standard deviations beyond the data at which inputs are held, so that a polynomial cannot run away."""
+"""Standard deviations beyond the data at which inputs are clipped, so that polynomials do not diverge."""
 
 SINGULAR = 1e-10
-"""Below this share of the largest eigenvalue a combination of features did not vary but for rounding."""
+"""Share of the largest eigenvalue below which a combination of features varied only by rounding error."""
 
 
 class Dynamics:
-    """The change of a state over a step, x' = x + Wᵀφ(x, a) with φ all monomials up to a degree.
+    """Change of a state in one step, x' = x + Wᵀφ(x, a), where φ contains all monomials up to a degree.
 
-    Inputs are standardised by the first data; those of a polynomial of degree 2 or 3 are held one standard deviation
-    beyond the data, where it would run away. Φᵀ·Φ and Φᵀ·Y are summed up, so that learning on costs nothing more
-    with every transition that has been seen.
+    Inputs are standardised by the first data; for degree 2 or 3 they are clipped one standard deviation beyond the
+    data, where polynomials diverge. Only Φᵀ·Φ and Φᵀ·Y are accumulated, so that the cost of an update does not grow
+    with the number of transitions seen.
 
     Args:
-        degree: of the monomials.
+        degree: degree of the monomials.
         inputs: entries of the state that the change depends on; all by default. Every entry is predicted.
     """
 
@@ -47,11 +47,11 @@ class Dynamics:
         self._weights = self._root = np.zeros((0, 0))
         self._linear: tuple[Array, Array, Array] | None = None
         self.noise: Array = np.zeros(0)
-        """Root mean square residual (ds,) of a step."""
+        """Root-mean-square residual (ds,) of one step."""
 
     @property
     def known(self) -> bool:
-        """Whether it has learned anything."""
+        """Whether the model has learned anything."""
         return bool(self._sums)
 
     def add(self, states: Array, actions: Array, following: Array) -> None:
@@ -82,22 +82,22 @@ class Dynamics:
         self._solve()
 
     def step(self, states: Array, actions: Array) -> Array:
-        """The next states (n, ds)."""
-        if self._linear is not None:  # the same in three products, where no feature has to be held
+        """Next states (n, ds)."""
+        if self._linear is not None:  # the same in three products, since no feature has to be clipped
             of_states, of_actions, constant = self._linear
             return states @ of_states + actions @ of_actions + constant
         return states + self._features(self._pairs(states, actions)) @ self._weights
 
     def leverage(self, states: Array, actions: Array) -> Array:
-        """How little the data says at these inputs (n,): the deviation of the prediction, in residual deviations."""
+        """Uncertainty at these inputs (n,): standard deviation of the prediction, in units of the residual's."""
         return np.linalg.norm(self._features(self._pairs(states, actions)) @ self._root, axis=-1)
 
     def state(self) -> dict[str, Array]:
-        """As named arrays."""
+        """Named arrays, to be saved."""
         return {f"dynamics.{name}": part.copy() for name, part in self._sums.items()}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Take back what `state` returned."""
+        """Restore the output of `state`."""
         prefix = "dynamics."
         self._sums = {
             name.removeprefix(prefix): np.array(part) for name, part in state.items() if name.startswith(prefix)
@@ -123,7 +123,7 @@ class Dynamics:
         return np.concatenate(parts, axis=1)
 
     def _solve(self) -> None:
-        """Ridge regression; what did not vary keeps a deviation of the changes' own size."""
+        """Ridge regression; directions without variation keep a deviation of the size of the changes."""
         sums, count = self._sums, self._sums["count"][0]
         eigenvalues, axes = np.linalg.eigh(sums["gram"])
         varied = eigenvalues > SINGULAR * eigenvalues[-1]
@@ -151,7 +151,7 @@ class Dynamics:
 
 
 def degrees(num_inputs: int, rows: int) -> list[int]:
-    """Degrees of monomials that so many inputs and transitions allow, 1 always among them."""
+    """Degrees of monomials that this many inputs and transitions allow; 1 is always among them."""
     allowed, size = [1], 1 + num_inputs
     for degree in (2, 3):
         size = size * (num_inputs + degree) // degree

@@ -1,4 +1,4 @@
-"""A one-step model driven over many steps: by a backup, or through stretches of the data to be judged by them."""
+"""Multi-step predictions of a one-step model: with a backup, or along logged stretches to measure its errors."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from safexp.quantifiers.base import Transitions, stretches_of
 from safexp.quantifiers.dynamics import Dynamics
 
 MOST_WINDOWS = 4000
-"""Windows of the data that are replayed to judge a model, evenly taken from all."""
+"""Number of windows of the data that are replayed to judge a model, evenly spaced."""
 
 SAME_ACTION = 1e-4
-"""How far a logged action may be from the backup's and still count as its own."""
+"""Largest distance of a logged action from the backup's at which it counts as the backup's own."""
 
 
 class Course(NamedTuple):
-    """A backup as functions: its encoded actions (n, da) in states (n, ds), and the signals of trajectories.
+    """Backup as functions: its encoded actions (n, da) in states (n, ds), and the signals of trajectories.
 
-    `signals` takes successive states (T, n, ds) and returns the signals (T, n, S) in them. `horizon` is how many steps
-    the backup drives; `low` and `high` (da,) bound the actions, None where they are discrete.
+    `signals` takes successive states (T, n, ds) and returns their signals (T, n, S). `horizon` is the number of steps
+    that the backup drives; `low` and `high` (da,) bound the actions, None if they are discrete.
     """
 
     act: Callable[[Array], Array]
@@ -41,12 +41,12 @@ class Prediction(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """Windows of the data as a model predicts them.
+    """Windows of the data as predicted by a model.
 
     Attributes:
-        trajectory: what is predicted.
-        signals: what was measured after each step, (T, w, S).
-        within: which steps (T, w) belong to the stretch that a window began in.
+        trajectory: the prediction.
+        signals: measured signals after each step, (T, w, S).
+        within: whether each step (T, w) belongs to the stretch in which its window began.
     """
 
     trajectory: Prediction
@@ -55,7 +55,7 @@ class Replay(NamedTuple):
 
 
 def drive(model: Dynamics, states: Array, act: Callable[[int, Array], Array], steps: int) -> Prediction:
-    """Predict from states (n, ds) on, with the actions that `act` chooses at each step."""
+    """Predict from states (n, ds), with the actions that `act` chooses at each step."""
     path, actions = np.empty((steps + 1, *states.shape)), []
     path[0] = states
     with np.errstate(over="ignore", invalid="ignore"):
@@ -68,9 +68,9 @@ def drive(model: Dynamics, states: Array, act: Callable[[int, Array], Array], st
 def replay(model: Dynamics, course: Course, data: Transitions, starts: NDArray[np.int64]) -> Replay:
     """Predict the windows of the data that begin with these transitions (w,), with the backup in the loop.
 
-    The model is driven by the backup's action in its own state plus what the logged action differed from the backup's
-    in the true one, so that feedback corrects the prediction as it corrected the machine. A discrete action is the
-    backup's where the logged one was, and else the logged one.
+    The model is driven by the backup's action in the predicted state, plus the difference between the logged action and
+    the backup's action in the true state, so that feedback corrects the prediction as it corrected the machine. A
+    discrete action is the backup's if the logged one was, otherwise the logged one.
     """
     following, numbers, order = next_states_of(data), stretches_of(data), _in_order(data)
     at = np.argsort(order)[starts] + np.arange(course.horizon + 1)[:, None]  # (T, w)
@@ -91,27 +91,27 @@ def replay(model: Dynamics, course: Course, data: Transitions, starts: NDArray[n
 
 
 def drilled(course: Course, data: Transitions) -> NDArray[np.int64]:
-    """The transitions (w,) after which the backup drove for its horizon."""
+    """Transitions (w,) after which the backup drove for its horizon."""
     order, numbers = _in_order(data), stretches_of(data)
     own = (np.abs(data.actions - course.act(data.states)).max(axis=1) <= SAME_ACTION)[order]
-    breaks = ~own | np.append(True, numbers[order][1:] != numbers[order][:-1])  # here a run of the backup cannot go on
+    breaks = ~own | np.append(True, numbers[order][1:] != numbers[order][:-1])  # ends of the backup's runs
     ends = np.append(np.flatnonzero(breaks), len(order))
     after = ends[np.searchsorted(ends, np.arange(len(order)), side="right")]
     return np.sort(order[after - np.arange(len(order)) > course.horizon])
 
 
 def evenly(data: Transitions) -> NDArray[np.int64]:
-    """As many transitions as are worth replaying, evenly taken from all."""
+    """Indices of evenly spaced transitions, as many as are worth replaying."""
     return _in_order(data)[:: max(1, -(-len(data.states) // MOST_WINDOWS))]
 
 
 def _in_order(data: Transitions) -> NDArray[np.int64]:
-    """The transitions stretch by stretch."""
+    """Indices of the transitions, stretch by stretch."""
     return np.argsort(stretches_of(data), kind="stable")
 
 
 def next_states_of(data: Transitions) -> Array:
-    """The states (n, ds) after each transition."""
+    """States (n, ds) after each transition."""
     if data.next_states is None:
         raise ValueError("Rollout was given transitions without next states: log next_observations, or steps in order.")
     return data.next_states

@@ -1,4 +1,4 @@
-"""A certificate that looks ahead: a learned one-step model, rolled out through a backup controller."""
+"""Look-ahead certificate: a learned one-step model, rolled out through a backup controller."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from safexp.quantifiers.support import REACH, Support
 from safexp.quantifiers.targets import normal_multiplier
 
 PER_DISTANCE = 0.01
-"""Width for the way that a signal covers: no model is believed to be better than that."""
+"""Smallest width as a share of the distance that a signal has covered."""
 
 ENOUGH_DRILLS = 59
-"""Stretches with a drill from which on drills alone judge a model: what `Calibrated` needs for δ = 5%."""
+"""Number of stretches with a drill from which on drills alone judge a model: what `Calibrated` needs for δ = 5%."""
 
 HELD_OUT = 0.2
-"""Share of the boldest stretches by which the degree of the model is chosen."""
+"""Share of stretches, those closest to the limits, by which the degree of the model is chosen."""
 
 
 class Path(NamedTuple):
@@ -37,28 +37,29 @@ class Path(NamedTuple):
 class Rollout(Quantifier):
     """Bounds the extremes of signals while an action is run and then the backup drives for its horizon.
 
-    A polynomial model of one step (`Dynamics`) is learned from all transitions, whoever drove, and rolled out through
-    the backup. After k steps, in which a signal has covered the way w, its width is
+    A polynomial one-step model (`Dynamics`) is learned from all transitions, whoever drove, and rolled out through the
+    backup. After k steps in which a signal has covered the distance w, its width is
 
         z · √(α_k + β_k · w²) · √(1 + mean squared leverage) + 1% of w.
 
-    Here α_k is the mean squared error after k steps of those replays (below) that covered less than the middle way, and
-    β_k · w² what the others have more. So errors that grow with time and with speed have widths that do, and a machine
-    at rest has a small one. The width is infinite once the path has left what the data supports (`Support`). The bound
-    of a limit is the worst over the path. All this asks for observations from which the next ones follow: positions
-    with their speeds, and whatever else acts later.
+    Here α_k is the mean squared error after k steps of those replays (below) that covered less than the median
+    distance, and β_k · w² is the excess of the others. So widths grow with time and speed as errors do, and a machine
+    at rest has a small width. The width is infinite once the path has left the support of the data (`Support`). The
+    bound of a limit is the worst over the path. The observations must determine the next ones: positions with their
+    speeds, and anything else with a delayed effect.
 
-    `score`, for `Calibrated`, replays stretches of the data. Where the backup itself drove in enough of them (drills),
-    those alone count. Otherwise the model is driven by the backup plus the difference that the logged action made to
-    it, so that feedback acts on the prediction as it did on the machine, and any log can judge it.
+    `score`, for `Calibrated`, replays stretches of the data. If the backup itself drove in enough of them (drills),
+    only those count. Otherwise the model is driven by the backup plus the difference between the logged action and the
+    backup's, so that feedback acts on the prediction as it did on the machine, and any log can judge the model.
 
     Args:
-        degree: of the polynomials, 1 to 3; by default the one that predicts the boldest fifth of the stretches best.
-        inputs: entries of the state that its change depends on, those of the encoded observation counted from 0, and
-            after them the signals; all by default.
+        degree: degree of the polynomials, 1 to 3; by default the one that best predicts the fifth of the stretches that
+            comes closest to the limits.
+        inputs: entries of the state that its change depends on: those of the encoded observation counted from 0, then
+            the signals; all by default.
         reach: see `Support`.
-        delta: the probability that a width fails, by the normal distribution; `Calibrated` measures it.
-        sides: the limits whose costs are bounded; a shield sets them from its constraint.
+        delta: probability that a width fails, under a normal distribution; `Calibrated` measures it.
+        sides: limits whose costs are bounded; set by a shield from its constraint.
     """
 
     bounds_realised_cost = True
@@ -88,11 +89,11 @@ class Rollout(Quantifier):
         self._model: Dynamics | None = None
         self._by_backup = False
         self._support = Support(reach)
-        self._middle: Array = np.zeros((0, 0))  # the middle way (T, S) of replays
-        self._moments: Array = np.zeros((2, 3, 0, 0))  # below and above it: counts, squared errors and ways, (T, S)
+        self._middle: Array = np.zeros((0, 0))  # median distance (T, S) of replays
+        self._moments: Array = np.zeros((2, 3, 0, 0))  # below and above: counts, squared errors, distances (T, S)
 
     def bound_to(self, sides: Sides, course: Course) -> Rollout:
-        """The same for these limits and this backup; it has learned nothing."""
+        """Unfitted copy for these limits and this backup."""
         bound = Rollout(**(arguments_of(self) | {"sides": sides}))
         bound._course = course
         return bound
@@ -113,7 +114,7 @@ class Rollout(Quantifier):
         return self.scaled_interval(states, actions, 1.0)
 
     def scaled_interval(self, states: Array, actions: Array, scale: float) -> tuple[Array, Array]:
-        """The worst signal of each side on the path, and its width there, (n, m, K)."""
+        """Worst signal of each side on the path, and its width there, (n, m, K)."""
         n, m, size = actions.shape
         sides = self._sides()
         if self._model is None:
@@ -133,7 +134,7 @@ class Rollout(Quantifier):
         return sides.costs(mean), width / (2 * sides.scale)
 
     def path(self, states: Array, actions: Array) -> Path:
-        """Where states (n, ds) go if these actions (n, da) are run and then the backup drives."""
+        """Path from states (n, ds) if these actions (n, da) are run and then the backup drives."""
         course = self._bound_course()
         driven = drive(
             self._known_model(), states, lambda k, state: actions if k == 0 else course.act(state), course.horizon + 1
@@ -146,7 +147,7 @@ class Rollout(Quantifier):
         return np.asarray(sides.costs(signals[:, sides.which]).max(axis=1))
 
     def score(self, data: Transitions) -> Array:
-        """The largest error (n,) in widths of the replay that begins with each transition; NaN where none does."""
+        """Largest error (n,), in widths, of the replay that begins with each transition; NaN where none does."""
         course, scores = self._bound_course(), np.full(len(data.states), np.nan)
         starts = drilled(course, data) if self._by_backup else evenly(data)
         if len(starts):
@@ -229,7 +230,7 @@ class Rollout(Quantifier):
         return Path(signals, np.where(np.isfinite(signals) & np.isfinite(widths), widths, np.inf))
 
     def _chosen_model(self, data: Transitions) -> Dynamics:
-        """The model of the degree that predicts the boldest stretches best, fitted to all."""
+        """Model of the degree that best predicts the stretches closest to the limits, fitted to all."""
         following = next_states_of(data)
         size = self._inputs(data.states[:1], data.actions[:1]).shape[1]
         tried = [self.degree] if self.degree is not None else degrees(size, len(data.states))
@@ -247,11 +248,11 @@ class Rollout(Quantifier):
         return model
 
     def _shows_backup(self, data: Transitions) -> bool:
-        """Whether the backup drove for its horizon in enough stretches to be judged by these alone."""
+        """Whether the backup drove for its horizon in enough stretches to judge the model by these alone."""
         return len(np.unique(stretches_of(data)[drilled(self._bound_course(), data)])) >= ENOUGH_DRILLS
 
     def _loss(self, degree: int, learned: Transitions, held_out: Transitions) -> float:
-        """How wrong replays of the held-out stretches are, in scales of the limits."""
+        """Error of replays of the held-out stretches, in scales of the limits."""
         model, course, sides = Dynamics(degree, self.inputs), self._bound_course(), self._sides()
         model.add(learned.states, learned.actions, next_states_of(learned))
         starts = drilled(course, held_out) if self._by_backup else evenly(held_out)
@@ -264,7 +265,7 @@ class Rollout(Quantifier):
         return float(np.nan_to_num(np.where(found.within[..., None], errors, 0.0), nan=np.inf).max(axis=(0, 2)).mean())
 
     def _note_errors(self, data: Transitions) -> None:
-        """Add the errors of replays, and the ways of the signals, to the moments that widths are made from."""
+        """Add the errors of replays, and the distances of the signals, to the moments that determine widths."""
         course = self._bound_course()
         starts = drilled(course, data) if self._by_backup else evenly(data)
         if not len(starts):
@@ -286,7 +287,7 @@ class Rollout(Quantifier):
         self._moments = self._moments + np.array(halves)
 
     def _deviation(self, ways: Array) -> Array:
-        """Widths (T, n, S) of signals that have covered these ways, by the errors of replays."""
+        """Widths (T, n, S) of signals that have covered these distances, from the errors of replays."""
         (count, errors, _), (others, more, way) = self._moments[:, :, : len(ways)]
         level = errors / np.maximum(count, 1.0)
         excess = np.maximum(more / np.maximum(others, 1.0) - level, 0.0)

@@ -1,7 +1,7 @@
-"""Theorems 5.6 and 5.7 measured: violations, regret and emergency stops of GLM-MASE on random linear CMDPs.
+"""Measurement of Theorems 5.6 and 5.7: violations, regret and emergency stops of GLM-MASE on random linear CMDPs.
 
-Violations are counted on the true costs of the executed actions and regret is exact, by dynamic programming;
-neither uses anything that GLM-MASE computed but its policy and its steps.
+Violations are counted on the true costs of the executed actions and regret is exact, by dynamic programming; of
+GLM-MASE only its policy and its steps are used.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from safexp.studies.finite.linear_mdp import LinearCMDP, random_linear_cmdp
 from safexp.studies.glm_regret_figure import write_figure
 
 VARIANTS = 3
-"""The tight width, the same with forced exploration, and the paper's."""
+"""Number of variants: the tight width, the same with forced exploration, and the paper's width."""
 
 
 @dataclass(frozen=True)
 class GLMStudy:
-    """What to run: every variant on every random problem.
+    """Settings of the study: every variant runs on every random problem.
 
     Args:
-        episodes: on each problem, at least 40.
-        seeds: how many problems.
-        seed: of the first problem; the others follow. Seeds below 1000 are for tuning.
-        states: of a problem.
-        actions: in every state.
+        episodes: episodes on each problem, at least 40.
+        seeds: number of problems.
+        seed: seed of the first problem; the others follow. Seeds below 1000 are for tuning.
+        states: states of a problem.
+        actions: actions in every state.
         dimension: d, the number of features of a state and an action.
         horizon: H, the steps of an episode.
-        margin: ζ: no cost lies closer than this below its threshold; forced exploration looks for what is safe by it.
+        margin: ζ: no cost lies closer than this below its threshold; forced exploration seeks actions that are safe by
+            it.
     """
 
     episodes: int = 4000
@@ -61,7 +62,7 @@ class GLMStudy:
 
 @dataclass(frozen=True)
 class Curve:
-    """One seed of one variant. Curves (episodes,): regret, stops, and λ_min of Λ; `level` is what λ_min must reach."""
+    """Curves (episodes,) of one seed of one variant: regret, stops, and λ_min of Λ; λ_min must reach `level`."""
 
     seed: int
     optimal_value: float
@@ -80,7 +81,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to run GLM-MASE, over all seeds; without curves where nothing could be certified to begin with.
+    """Variant of GLM-MASE over all seeds; without curves if nothing could be certified at the start.
 
     `exponent` is fitted to the seeds' mean regret; `visits_needed` is how often each feature direction must be seen
     until Γ ≤ ζ/2 everywhere.
@@ -94,18 +95,18 @@ class Variant:
 
 @dataclass(frozen=True)
 class GLMTable:
-    """All variants, and what they were made with."""
+    """All variants, and the settings of the study."""
 
     study: GLMStudy
     variants: tuple[Variant, ...]
 
 
 def glm_table(study: GLMStudy, progress: Callable[[str, int], None] | None = None) -> GLMTable:
-    """Run the study; `progress` is told which variant and seed is done."""
+    """Run the study; `progress` is called with each finished variant and seed."""
     ways = {
         "tight": study.settings,
         "tight, forced": replace(study.settings, forced_exploration=True, margin=study.margin),
-        # The paper's bound holds for one step, so a run of T episodes must share δ among T·H of them.
+        # The paper's bound holds for one step, so a run of T episodes must divide δ among T·H of them.
         "paper's C_g": replace(
             study.settings,
             width="paper",
@@ -170,7 +171,7 @@ def _curve(seed: int, problem: LinearCMDP, learner: GLMMASE, episodes: int) -> C
 
 
 def regret_exponent(regret: Array) -> float:
-    """The slope of log cumulative regret over log t, on the last three quarters; 0 where there is no regret at all."""
+    """Slope of log cumulative regret over log t, on the last three quarters; 0 if there is no regret at all."""
     total = np.cumsum(regret)
     late = np.arange(len(regret) // 4, len(regret))
     if total[-1] <= 0.0:
@@ -181,8 +182,8 @@ def regret_exponent(regret: Array) -> float:
 def predicted_t_star(problem: LinearCMDP, learner: GLMMASE, level: float, limit: int = 10**7) -> int | None:
     """t* of Theorem 5.7 with C_1 = C_2 = 1: the smallest t with λ_min(Σ)tH − √(tHd) − √(tH ln 1/δ) ≥ (2C_g/ζ)².
 
-    Σ is the second moment of the features that uniformly random certified actions would see in uniformly
-    random states: the theorem draws them independently of what was learned, which no algorithm does.
+    Σ is the second moment of the features that uniformly random certified actions would see in uniformly random states:
+    the theorem draws them independently of what was learned, which no algorithm does.
     """
     phi = problem.features[problem.safe.all(axis=0)]
     smallest = float(np.linalg.eigvalsh(phi.T @ phi / len(phi))[0])
@@ -240,9 +241,9 @@ def main(
     """Check GLM-MASE's theorems: print violations, regret and stops (or JSON, with the curves) and draw the regret.
 
     Args:
-        study: what to run.
+        study: settings of the study.
         json_output: print JSON, with the curves, instead of a table.
-        figure: the picture to write, .png or another kind that matplotlib knows: regret and smallest eigenvalue.
+        figure: path of the figure, .png or another format of matplotlib: regret and smallest eigenvalue.
     """
     with track("runs of GLM-MASE", VARIANTS * study.seeds) as advance:
         table = glm_table(study, lambda variant, seed: advance())

@@ -1,4 +1,4 @@
-"""The figure of the GLM-MASE study."""
+"""Figure of the GLM-MASE study."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73")
 
 
 def write_figure(table: GLMTable, path: Path) -> None:
-    """Cumulative regret with its √t guide, and λ_min(Λ) with the level that Theorem 5.7 waits for."""
+    """Cumulative regret with its √t guide, and λ_min(Λ) with the level that Theorem 5.7 requires."""
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     shown = [variant for variant in table.variants if variant.curves]

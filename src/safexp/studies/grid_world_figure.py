@@ -1,4 +1,4 @@
-"""The figure of the grid-world study."""
+"""Figure of the grid-world study."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from safexp.tasks.grid_world import GridWorld, violations
 
 
 def write_figure(world: GridWorld, limits: Array, blind: Walk, seeing: Walk, path: Path) -> None:
-    """A world's altitude and reward with both paths, and the cells MASE certified as time went on.
+    """A world's altitude and reward with both paths, and the growth of the cells that MASE certified.
 
     `limits` (T,) are the thresholds in force, `blind` is SNO-MDP's run and `seeing` MASE's.
     """

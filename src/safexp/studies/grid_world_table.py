@@ -1,7 +1,7 @@
 """The paper's Table 3: SNO-MDP and MASE on random grid worlds, under fixed and under rising thresholds.
 
-Every number is counted on the true altitude by `safexp.tasks.grid_world.violations`, which knows nothing of
-confidence intervals.
+Every number is counted on the true altitude by `safexp.tasks.grid_world.violations`, which does not use confidence
+intervals.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from safexp.tasks.grid_world import GridWorld, random_world, rising_thresholds, 
 
 @dataclass(frozen=True)
 class GridWorldStudy:
-    """What to run: both methods in every world, under a fixed and under a rising threshold, for every β.
+    """Settings of the study: both methods in every world, under a fixed and under a rising threshold, for every β.
 
-    The paper states neither how long a run is, nor how the threshold rises, nor β.
+    The paper states neither the length of a run, nor how the threshold rises, nor β.
 
     Args:
-        worlds: how many random worlds.
-        seed: of the first world; the others follow. Seeds below 1000 are for tuning.
+        worlds: number of random worlds.
+        seed: seed of the first world; the others follow. Seeds below 1000 are for tuning.
         size: cells along a side of a world.
-        steps: of a run.
-        threshold: how much a move may climb, as the safety it must have: −0.25 allows a climb of 0.25.
-        rise: by how much the rising threshold climbs over a run; SNO-MDP goes on believing in its start.
-        betas: how many deviations the confidence interval of a move's safety reaches to either side.
+        steps: steps of a run.
+        threshold: smallest allowed safety of a move, which is minus its climb: −0.25 allows a climb of 0.25.
+        rise: increase of the rising threshold over a run; SNO-MDP keeps using its initial value.
+        betas: half-widths of the confidence interval of a move's safety, in standard deviations.
     """
 
     worlds: int = 100
@@ -59,12 +59,12 @@ class GridWorldStudy:
 
 @dataclass(frozen=True)
 class GridWorldRow:
-    """One method under one kind of threshold and one β, over all worlds.
+    """Results of one method under one kind of threshold and one β, over all worlds.
 
-    `ratio` is its reward over SNO-MDP's, mean ± deviation; `ratio_ended` the same when the first violation
-    ends a run; `violated` counts worlds with at least one violation; `unsafe_certified` counts pairs that
-    were ever certified but unsafe, or are certified in the end but unsafe by then; `same_path` worlds where
-    the path equals SNO-MDP's.
+    `ratio` is its reward over SNO-MDP's, mean ± deviation; `ratio_ended` the same if the first violation ends a run;
+    `violated` counts worlds with at least one violation; `unsafe_certified` counts pairs that were ever certified
+    although unsafe, or are certified at the end although unsafe by then; `same_path` counts worlds where the path
+    equals SNO-MDP's.
     """
 
     thresholds: str
@@ -81,7 +81,7 @@ class GridWorldRow:
 
 @dataclass(frozen=True)
 class GridWorldTable:
-    """All rows, what they were made with, and the processor time they took."""
+    """All rows, the settings of the study, and its processor time."""
 
     study: GridWorldStudy
     rows: tuple[GridWorldRow, ...]
@@ -104,7 +104,7 @@ class _Outcome:
 
 
 def grid_world_table(study: GridWorldStudy, progress: Callable[[int], None] | None = None) -> GridWorldTable:
-    """Run the study; `progress` is told how many worlds are done."""
+    """Run the study; `progress` is called with the number of finished worlds."""
     began = time.process_time()
     outcomes: dict[tuple[str, float, str], list[_Outcome]] = {}
     for done in range(study.worlds):
@@ -112,8 +112,8 @@ def grid_world_table(study: GridWorldStudy, progress: Callable[[int], None] | No
         for beta in study.betas:
             for thresholds, rise in (("time-invariant", 0.0), ("time-variant", study.rise)):
                 limits = rising_thresholds(study.threshold, rise, study.steps)
-                # SNO-MDP is told no threshold but the first, so one run serves both; each is judged by its
-                # own limits.
+                # SNO-MDP is given only the first threshold, so one run serves both; each is judged by its own
+                # limits.
                 if rise == 0.0:
                     blind = sno_mdp(world, steps=study.steps, beta=beta, settings=study.planner)
                 seeing = grid_mase(world, iter(world.cost(limits)), beta=beta, settings=study.planner)
@@ -206,7 +206,7 @@ def _plus_minus(mean: float, deviation: float) -> str:
 
 
 def figure_of_first_world(study: GridWorldStudy, path: Path, *, beta: float = 4.0) -> None:
-    """Run both methods on the first world under rising thresholds and draw what they did."""
+    """Run both methods on the first world under rising thresholds and draw their paths."""
     world = random_world(np.random.default_rng(study.seed), study.size, threshold=study.threshold)
     limits = rising_thresholds(study.threshold, study.rise, study.steps)
     blind = sno_mdp(world, steps=study.steps, beta=beta, settings=study.planner)
@@ -223,9 +223,9 @@ def main(
     """Reproduce the paper's Table 3: print ours beside it (or JSON) and draw the first world.
 
     Args:
-        study: what to run.
+        study: settings of the study.
         json_output: print JSON instead of a table.
-        figure: the picture to write, .png or another kind that matplotlib knows: the first world and both paths.
+        figure: path of the figure, .png or another format of matplotlib: the first world and both paths.
     """
     with track("worlds", study.worlds) as advance:
         table = grid_world_table(study, lambda world: advance())

@@ -1,4 +1,4 @@
-"""Limits that hold at every step, learned from a cautious controller's log alone: docs/instantaneous.md."""
+"""Limits on every step, learned from the log of a cautious controller alone: docs/instantaneous.md."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ SAC: MappingProxyType[str, Any] = MappingProxyType(
     }
 )
 STEPS = MappingProxyType({"point": 280_000, "point-schedule": 280_000, "cheetah": 400_000})
-"""Of TRPO, which takes many quick ones."""
+"""Steps of a run of TRPO, whose steps are fast."""
 SAC_STEPS = 25_000
 
 
 @dataclass(frozen=True)
 class InstantaneousStudy:
-    """Which runs to make.
+    """Settings of the study.
 
     Args:
         cases: `point` keeps PointGoalStatic's Point out of its hazard; `point-schedule` also 0.14 m away from it from
             step 50 on; `cheetah` keeps HalfCheetah below its velocity limit.
-        learners: what MASE is put around.
-        seeds: of the runs.
-        steps: environment steps of a run; by default 280,000 of TRPO (400,000 on HalfCheetah) and 25,000 of SAC.
-        workers: how many runs at a time.
-        out: where the run folders are; what is finished there is not done again, what was interrupted goes on.
+        learners: learners inside MASE.
+        seeds: seeds of the runs.
+        steps: environment steps of a run; by default 280,000 for TRPO (400,000 on HalfCheetah) and 25,000 for SAC.
+        workers: number of runs at a time.
+        out: folder of the run folders; finished runs are not repeated, interrupted ones are resumed.
     """
 
     cases: tuple[CaseName, ...] = get_args(CaseName)
@@ -70,10 +70,10 @@ class InstantaneousStudy:
     out: Path = Path("runs/instantaneous")
 
     def runs(self, case: str, learner: str) -> list[RunConfig]:
-        """The descriptions of a case's runs."""
+        """Settings of a case's runs."""
         options = dict(SAC)
         if learner == "TRPO":
-            # HalfCheetah pays for every action, also for those that only explore.
+            # HalfCheetah charges for every action, including those that only explore.
             options = {**TRPO, "policy_kwargs": {"log_std_init": -1.5 if case == "cheetah" else -0.5}}
         return [
             RunConfig(
@@ -92,7 +92,7 @@ class InstantaneousStudy:
 
 
 def controller(case: str, seed: int) -> Logged:
-    """What the controller does whose log the runs start from, in whole episodes of its own."""
+    """Log of the controller that the runs start from, in whole episodes of its own."""
     rng = np.random.default_rng(seed)
     if case == "cheetah":
         return gentle("safexp/HalfCheetahVelocity-v0", None, 10, 1000, rng)
@@ -100,7 +100,7 @@ def controller(case: str, seed: int) -> Logged:
 
 
 def row_of(case: str, learner: str, runs: Sequence[Run], controller_return: float) -> dict[str, object]:
-    """A case's runs as a row of the table."""
+    """Runs of a case as a row of the table."""
     summaries = [found.summary for found in runs]
     violations, episodes = (sum(getattr(s, name) for s in summaries) for name in ("violations", "episodes"))
     returns = [s.final_return for s in summaries if s.final_return is not None]

@@ -69,7 +69,7 @@ class PendulumStudy:
 
 
 def row_of(run: Run) -> dict[str, Any]:
-    """A run as a row of the table."""
+    """Run as a row of the table."""
     summary, last = run.summary, run.metrics[-1]
     unshielded = audit(run.config.folder, AUDITED, FIRST_SEED, shielded=False)
     drills, missed = int(last.get("drills", 0)), int(last.get("drills_missed", 0))

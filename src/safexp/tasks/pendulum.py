@@ -23,15 +23,15 @@ HORIZON = 60
 CAUTION = 0.3
 """Share of the set point that the cautious controller follows."""
 NOISE = 0.2
-"""Standard deviation of the noise on its control, of which ±3 is possible."""
+"""Standard deviation of the noise on its control, whose range is ±3."""
 EPISODES = 100
 
 
 class PendulumReach(gym.Env[Array, Array]):
     """InvertedPendulum-v5 with a set point as fifth observation; reward 1 − |x − set point| / 0.5 while upright.
 
-    `info` has the signals `x` and `angle`, also at `reset`. The original pays 1 for every step, of which a linear
-    regulator gets all; here it pays to be quick.
+    `info` has the signals `x` and `angle`, also after `reset`. The original pays 1 for every step, so that a linear
+    regulator already gets the maximum; this reward favours speed.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 25}  # noqa: RUF012
@@ -47,7 +47,7 @@ class PendulumReach(gym.Env[Array, Array]):
         self._sign, self._steps = 1.0, 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
-        """Start in the middle, nearly at rest; the first set point is left or right by chance."""
+        """Start in the middle, nearly at rest; the first set point is randomly left or right."""
         super().reset(seed=seed)
         observation, _ = self.inner.reset(seed=seed)
         self._sign, self._steps = float(self.np_random.choice([-1.0, 1.0])), 0
@@ -62,7 +62,7 @@ class PendulumReach(gym.Env[Array, Array]):
         return self._shown(observation), paid, terminated, truncated, _signals(observation)
 
     def render(self) -> Any:
-        """The picture that MuJoCo draws."""
+        """Image rendered by MuJoCo."""
         return self.inner.render()
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ def regulate(observations: Observations) -> Array:
 
 
 def follow_cautiously(observations: Observations) -> Array:
-    """Controls (n, 1) of the same regulator, which follows three tenths of the set point."""
+    """Controls (n, 1) of the same regulator, following three tenths of the set point."""
     errors = np.array(observations, dtype=np.float64)
     errors[:, 0] -= CAUTION * errors[:, 4]
     return regulate(errors)
