@@ -4,7 +4,8 @@
     python tools/fixed_seeds.py record after       # with the code as it is
     python tools/fixed_seeds.py compare before after
 
-What is compared is what must be the same byte for byte on one machine: metrics.jsonl, episodes.csv, trajectories.json.
+Compared are the files that must be identical byte for byte on one machine: metrics.jsonl, episodes.csv,
+trajectories.json.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ RUNS = {
 
 
 def words(options: dict[str, object], out: Path) -> list[str]:
-    """The options of a command, as a shell would pass them."""
+    """Options of a command, as a shell would pass them."""
     found = ["--out", str(out)]
     for name, value in options.items():
         found += (
@@ -65,7 +66,7 @@ def words(options: dict[str, object], out: Path) -> list[str]:
 
 
 def safexp(*command: str) -> None:
-    """Run a command of safexp to its end."""
+    """Run a safexp command to its end."""
     done = subprocess.run([SAFEXP, *command], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"safexp {' '.join(command)} ended with {done.returncode}: {done.stderr}")
@@ -101,7 +102,7 @@ def record(folder: Path) -> None:
 
 
 def results(folder: Path) -> dict[str, bytes]:
-    """The files to compare, by their paths within a folder of recordings."""
+    """Files to compare, by their paths within a folder of recordings."""
     found = (path for name in COMPARED for path in folder.rglob(name))
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 

@@ -1,15 +1,15 @@
 """Record transitions of Safety-Gymnasium's navigation tasks, for `safexp tasks verify`.
 
-Run it in an environment of its own that holds safety-gymnasium 1.0.0; safexp is not needed there:
+Run it in a separate environment with safety-gymnasium 1.0.0; safexp is not needed there:
 
     python tools/record_safety_gymnasium.py SafetyPointButton1-v0 button1_point.npz --rows 300 --seed 0
 
 A module `safety_gymnasium_shim` on the path, if there is one, is imported first: it can make the package start on
 newer versions of its dependencies. The fields of the file are described in `safexp.tasks.navigation.recordings`.
 
-The driver alternates between random actions, the goal, and running into the things that stand about. Of all steps
-driven, those in which something happened (a cost, a goal, a contact of the robot or the box) fill up to two thirds of
-the rows, the first steps of the first episode and an even sample of the others the rest.
+The driver alternates between random actions, the goal, and collisions with objects. Steps with an event (a cost, a
+goal, a contact of the robot or the box) fill up to two thirds of the rows; the first steps of the first episode and an
+even sample of the others fill the rest.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 KINDS = ("hazards", "pillars", "buttons", "vases", "gremlins")
-"""What can stand about."""
+"""Kinds of objects."""
 FIXED = {"pillars": "pillar", "buttons": "button"}
-"""Things whose pose is the model's and not part of the state, and the prefix of their bodies' names."""
+"""Objects whose pose belongs to the model and not to the state, and the prefix of their bodies' names."""
 STRETCH = 60
-"""Steps for which the driver sticks to one plan."""
+"""Steps for which the driver keeps one plan."""
 HEAD = 60
 """Consecutive steps kept from the first start, to be replayed as a trajectory."""
 
@@ -62,7 +62,7 @@ def make(task: str) -> Any:
 
 
 def drive(name: str, steps: int, episode_steps: int, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """`steps` transitions, each with the state before it, the action, and what came after."""
+    """Drive for `steps` transitions, each with the state before it, the action, and the outcome."""
     env = make(name)
     rows: list[dict[str, Any]] = []
     for episode in range(-(-steps // episode_steps)):
@@ -84,11 +84,11 @@ def drive(name: str, steps: int, episode_steps: int, rng: np.random.Generator) -
             if terminated or truncated:
                 break
     parts = {part for row in rows for part in row if part.startswith("cost_")}
-    return [dict.fromkeys(sorted(parts), 0.0) | row for row in rows]  # a part can be missing where it is suspended
+    return [dict.fromkeys(sorted(parts), 0.0) | row for row in rows]  # a part can be missing while it is suspended
 
 
 def state(task: Any) -> dict[str, Any]:
-    """All that the next step depends on, in MuJoCo's own coordinates."""
+    """Everything that the next step depends on, in MuJoCo's own coordinates."""
     model, data = task.model, task.data
     found: dict[str, Any] = {
         "frame_pos": model.body("agent").pos.copy(),
@@ -124,7 +124,7 @@ def state(task: Any) -> dict[str, Any]:
 
 
 def outcome(task: Any, info: dict[str, Any]) -> dict[str, Any]:
-    """What a step led to, beyond what it returned."""
+    """Outcome of a step, beyond what it returned."""
     model, data = task.model, task.data
     found = {name: float(value) for name, value in info.items() if name.startswith("cost_") and name != "cost_sum"}
     found |= {"goal_met": bool(info.get("goal_met", False))}
@@ -141,7 +141,7 @@ def outcome(task: Any, info: dict[str, Any]) -> dict[str, Any]:
 
 
 def pick_target(task: Any, rng: np.random.Generator) -> Any:
-    """A function that tells where to drive for a while, or None for random actions."""
+    """Function that returns the current target of the driver, or None for random actions."""
     options: list[Any] = [None]
     if hasattr(task, "push_box"):
         options += [lambda: behind_box(task)] * 4
@@ -163,7 +163,7 @@ def pick_target(task: Any, rng: np.random.Generator) -> Any:
 
 
 def aim(task: Any) -> None:
-    """Put the goal where the robot would push the box to if it drove straight on: few find it otherwise."""
+    """Put the goal where the robot would push the box if it drove straight on: few pushes reach it otherwise."""
     import mujoco
 
     box, robot = task.push_box.pos[:2], task.agent.pos[:2]
@@ -174,7 +174,7 @@ def aim(task: Any) -> None:
 
 
 def behind_box(task: Any) -> np.ndarray:
-    """The box if the robot stands behind it as seen from the goal, else a place from which it does."""
+    """Position of the box if the robot stands behind it as seen from the goal, otherwise a position behind it."""
     box, goal, robot = task.push_box.pos[:2], task.goal.pos[:2], task.agent.pos[:2]
     ahead = (goal - box) / (np.linalg.norm(goal - box) + 1e-9)
     offset = robot - box
@@ -186,21 +186,21 @@ def behind_box(task: Any) -> np.ndarray:
 
 
 def circling(task: Any) -> np.ndarray:
-    """A place ahead on the circle, counter-clockwise."""
+    """Position ahead on the circle, counter-clockwise."""
     x, y = task.agent.pos[:2]
     angle = np.arctan2(y, x) + 0.5
     return task.circle.radius * np.array([np.cos(angle), np.sin(angle)])
 
 
 def seek(task: Any, target: Any, rng: np.random.Generator) -> np.ndarray:
-    """An action that steers towards the place which `target()` tells, with noise."""
+    """Action that steers towards the position `target()`, with noise."""
     point = task.agent_name == "Point"
     offset = (np.append(target(), 0.0) - task.agent.pos) @ task.agent.mat
     ahead, left = (offset[0], offset[1]) if point else (-offset[1], offset[0])
     turn = np.arctan2(left, ahead)
     if point:
         action = np.array([max(np.cos(turn), 0.0), 1.5 * turn]) + 0.1 * rng.standard_normal(2)
-    else:  # whose wheels saturate at 0.02
+    else:  # the wheels saturate at 0.02
         action = 0.02 * (np.cos(turn) + np.array([turn, -turn]) + 0.2 * rng.standard_normal(2))
     return np.clip(action, -1.0, 1.0)
 

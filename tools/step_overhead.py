@@ -27,7 +27,7 @@ REPEATS = 5
 
 
 def best(action: Callable[[], object]) -> float:
-    """The shortest of a few timings, in seconds: the one least disturbed by others."""
+    """Shortest of a few timings, in seconds: the one least disturbed by other processes."""
     return min(_timed(action) for _ in range(REPEATS))
 
 
@@ -72,7 +72,7 @@ def stepping(table: Table, num_envs: int = 32, steps: int = 200) -> None:
 
 
 class Timed:
-    """Adds up what a quantifier's predictions take, in processor time of this thread."""
+    """Wrapper that adds up the time of a quantifier's predictions, in processor time of this thread."""
 
     def __init__(self, quantifier: safexp.Quantifier) -> None:
         self.spent = 0.0
@@ -87,7 +87,7 @@ class Timed:
 
 
 def overhead(table: Table, num_envs: int = 64, steps: int = 100) -> None:
-    """What is left of a guarded step without the task's own and the quantifier's predictions, in processor time."""
+    """Guarded step without the task's own time and the quantifier's predictions, in processor time."""
     actions = np.random.default_rng(0).uniform(-1, 1, (steps, num_envs, 2)).astype(np.float32)
     log = planar_robot.cautious_log(30, np.random.default_rng(0))
 
@@ -118,14 +118,14 @@ def overhead(table: Table, num_envs: int = 64, steps: int = 100) -> None:
 
 
 class Everything(safexp.Shield):
-    """The shield that asks about all candidates of every next state."""
+    """Shield that queries all candidates of every next state."""
 
     def glance(self, question, last_safe=None):
         return Glance.of_all(self.outlook(question.observations, question.limits, last_safe))
 
 
 def staging(table: Table, num_envs: int = 64, steps: int = 100) -> None:
-    """A guarded step that asks about few candidates first, beside one that asks about all."""
+    """Guarded step that queries few candidates first, compared with one that queries all."""
     actions = np.random.default_rng(0).uniform(-1, 1, (steps, num_envs, 2)).astype(np.float32)
     log = planar_robot.cautious_log(30, np.random.default_rng(0))
 
@@ -146,7 +146,7 @@ def staging(table: Table, num_envs: int = 64, steps: int = 100) -> None:
 
 
 class Slow(safexp.Unknown):
-    """Takes 90 µs and certifies everything."""
+    """Quantifier that takes 90 µs and certifies everything."""
 
     def predict(self, states, actions):
         end = time.perf_counter() + 90e-6
@@ -187,7 +187,7 @@ def training(table: Table, steps: int = 8192) -> None:
 
 
 def gaussian_process(table: Table, points: int = 500) -> None:
-    """Growing the factor row by row against factorising anew for every row."""
+    """Growing the factor row by row, compared with a new factorisation for every row."""
     rng = np.random.default_rng(0)
     data = Transitions(rng.uniform(size=(points, 4)), rng.uniform(size=(points, 2)), rng.uniform(size=points))
     inputs = np.concatenate([data.states, data.actions], axis=1) / 0.1
@@ -208,7 +208,7 @@ def gaussian_process(table: Table, points: int = 500) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
-    table = Table("what", "measured", "ratio", title="the cost of safety (ratios within this run)")
+    table = Table("what", "measured", "ratio", title="Overhead of safety (ratios within this run)")
     stepping(table)
     overhead(table)
     staging(table)

@@ -154,7 +154,7 @@ def test_the_command_prints_writes_and_ends_with_the_verdict(trained, tmp_path, 
     assert printed.out.startswith("0 of 40 episodes violated the constraint: the risk is shown to be at most 10 %")
     assert "this holds if:" in printed.out
     assert "40 of 40 episodes, 0 violations" in printed.err
-    assert "How often does it violate?" in (tmp_path / "audit.html").read_text()
+    assert "Violation rate" in (tmp_path / "audit.html").read_text()
     assert main(["audit", *words]) == 1, "40 episodes cannot show a risk of 1 %"
     assert capsys.readouterr().out.splitlines()[-1] == "page: audit-2.html"
     assert "at most 10 %" in (tmp_path / "audit.html").read_text()

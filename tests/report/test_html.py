@@ -81,11 +81,11 @@ def test_the_table_shows_the_cost_that_is_limited(make_run: MakeRun) -> None:
     headings = re.findall(r'<th scope="col">(.*?)</th>', page)
     assert "Max step cost" in headings and "Max cost" not in headings
     assert '<td data-label="Max step cost">2</td>' in page
-    assert "of a margin, how far it fell below 0" in page
+    assert "for a margin, how far it fell below 0" in page
     both = render([every_step, make_run("b", method="bare")])
     assert re.findall(r'<td data-label="Max cost">(.*?)</td>', both) == ["-", "1"]
     assert re.findall(r'<td data-label="Max step cost">(.*?)</td>', both) == ["2", "-"]
-    assert "of a margin" not in render([make_run("c")])
+    assert "for a margin" not in render([make_run("c")])
 
 
 def test_runs_without_an_episode_are_reported(make_run: MakeRun) -> None:

@@ -80,4 +80,4 @@ def test_the_report_shows_the_maps(make_run: MakeRun) -> None:
 
 def test_without_trajectories_there_is_no_map(make_run: MakeRun) -> None:
     assert maps(make_run("a"), "a") == []
-    assert "Where the robot went" not in render([make_run("b")])
+    assert "Trajectories" not in render([make_run("b")])

@@ -17,12 +17,12 @@ SEED = 1000
 
 
 def measure(inputs: int = 10_000, kill: int = 200) -> list[dict[str, Any]]:
-    """A row for every kind of file, every fault of an environment, and every command that is killed.
+    """Results for every kind of file, every fault of an environment, and every command that is killed.
 
-    For a fault of an environment, `accepted` counts the violations on the record, and `wrong` how far they are from the
-    ledger inside the environment.
-    `accepted` files were read (most say something else that is as valid), `refused` ones ended in one of our errors
-    with a message, and `wrong` is anything else: another exception, or a claim about a killed run that does not hold.
+    For a fault of an environment, `accepted` counts the recorded violations, and `wrong` their difference from the
+    ledger inside the environment. `accepted` files were read (most contain something else that is valid), `refused`
+    ones raised one of our errors with a message, and `wrong` is anything else: another exception, or a failed check of
+    a killed run.
     """
     if inputs < 1 or kill < 1:
         raise ValueError(f"inputs={inputs} and kill={kill} must be at least 1.")

@@ -66,7 +66,7 @@ WORDS = (
 
 
 def damage_bytes(content: bytes, rng: Rng) -> bytes:
-    """A file with a few bits flipped, a part lost, doubled or overwritten, cut short, or with another beginning."""
+    """File with a few bits flipped, a part lost, duplicated or overwritten, truncated, or with another beginning."""
     at, end = (int(place) for place in np.sort(rng.integers(0, len(content) + 1, 2)))
     end = min(end, at + int(rng.integers(1, 200)))
     match int(rng.integers(9)):
@@ -91,7 +91,7 @@ def damage_bytes(content: bytes, rng: Rng) -> bytes:
 
 
 def damage_value(document: Any, rng: Rng) -> Any:
-    """A copy of JSON values with one random entry made invalid, removed or nested very deeply."""
+    """Copy of JSON values with one random entry made invalid, removed or nested very deeply."""
     if isinstance(document, dict | list) and document and rng.random() < 0.85:
         keys = list(document) if isinstance(document, dict) else list(range(len(document)))
         key = keys[int(rng.integers(len(keys)))]
@@ -109,7 +109,7 @@ def damage_value(document: Any, rng: Rng) -> Any:
 
 
 def damage_arrays(arrays: dict[str, NDArray[Any]], rng: Rng) -> dict[str, NDArray[Any]]:
-    """The arrays with one of them of another shape or type, not finite, renamed or missing."""
+    """Arrays, one of them with another shape or type, not finite, renamed or missing."""
     if not arrays:
         return {"x": np.zeros(3)}
     name = sorted(arrays)[int(rng.integers(len(arrays)))]
@@ -134,7 +134,7 @@ def damage_arrays(arrays: dict[str, NDArray[Any]], rng: Rng) -> dict[str, NDArra
 
 
 def damage_json(content: bytes, rng: Rng) -> bytes:
-    """A valid JSON file, or one with a JSON document on every line, with damaged content."""
+    """Valid JSON file, or one with a JSON document on every line, with damaged content."""
     lines = content.decode().splitlines() if content.count(b"}\n{") else [content.decode()]
     which = int(rng.integers(len(lines)))
     if rng.random() < 0.02:
@@ -145,7 +145,7 @@ def damage_json(content: bytes, rng: Rng) -> bytes:
 
 
 def damage_csv(content: bytes, rng: Rng) -> bytes:
-    """A CSV file with one random invalid cell."""
+    """CSV file with one random invalid cell."""
     rows = [line.split(",") for line in content.decode().splitlines()]
     row = rows[int(rng.integers(len(rows)))]
     row[int(rng.integers(len(row)))] = str(STRANGE[int(rng.integers(len(STRANGE)))])

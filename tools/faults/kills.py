@@ -24,7 +24,7 @@ from faults.witness import TASK, unsafe_steps
 from safexp.runs import folder as run_folder
 
 LIMIT = 2.0
-"""The budget of the runs, which a bare learner overspends in most episodes."""
+"""Budget of the runs, which a bare learner overspends in most episodes."""
 
 ATTEMPTS = 8
 """Number of kills before a run may finish."""
@@ -68,7 +68,7 @@ class Tally:
         self.check("Traceback" not in said, f"a traceback was shown: {said[said.find('Traceback') :][:1000]}")
 
     def row(self) -> dict[str, Any]:
-        """The row of a table."""
+        """Row of a table."""
         note = f"{self.finished} finished" + (f", {self.steps:,} steps witnessed" if self.steps else "")
         problems = "".join(f"; {claim}" for claim in sorted(set(self.wrong))[:3])
         return {
@@ -118,7 +118,7 @@ def _kill_runs(what: str, words: Callable[[Path], list[str]], folder: Path, kill
             tally.check(False, f"a {what} did not finish")
             break
         tally.finished += 1
-        tally.check(_kept(out) == expected, "files differ from those of a run nobody touched")
+        tally.check(_kept(out) == expected, "files differ from those of an undisturbed run")
         left = sorted(path.name for path in out.rglob(".*") if path.name != run_folder.LOCK)
         tally.check(not left, f"left behind: {left}")
         tally.check_words(said.read_text())
@@ -183,23 +183,23 @@ def _testimony(out: Path) -> Path:
 
 
 def _kept(out: Path) -> dict[Path, bytes]:
-    """What the runs of a folder have recorded, by file."""
+    """Recorded files of the runs in a folder, with their contents."""
     return {path.relative_to(out): path.read_bytes() for name in KEPT for path in out.rglob(name)}
 
 
 def _check_folders(out: Path, expected: dict[Path, bytes], tally: Tally) -> None:
-    """Check that the files on disk are readable, and the beginning of the expected ones."""
+    """Check that the files on disk are readable, and prefixes of the expected ones."""
     for config in out.rglob(run_folder.CONFIG):
         try:
             run_folder.read(config.parent)
         except run_folder.RunFolderError as error:
             tally.check(False, f"the folder cannot be read: {error}")
     for path, found in _kept(out).items():
-        tally.check(expected.get(path, b"").startswith(found), f"{path.name} is no beginning of what it should become")
+        tally.check(expected.get(path, b"").startswith(found), f"{path.name} is not a prefix of the expected file")
 
 
 def _start(words: list[str], said: Path) -> BaseProcess:
-    """A command of safexp in a process of its own, once it has begun."""
+    """Start a safexp command in its own process, and wait until it has begun."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(PRELOADED))
     ready, ours = context.Pipe(duplex=False)
@@ -225,16 +225,16 @@ def _command(words: list[str], said: Path, ready: Any) -> None:
         with ending_on_sigterm():
             ready.send(None)
             code = main(words)
-    except KeyboardInterrupt:  # before it came to its own
+    except KeyboardInterrupt:  # before the command handles signals
         code = 130
     finally:
         os._exit(code)
 
 
 def _kill(process: BaseProcess, workers: list[int], rng: np.random.Generator, tally: Tally) -> None:
-    """Send a command one of the signals, unless it has ended by then; its exit code must say which.
+    """Send a command one of the signals, unless it has ended by then; its exit code must match.
 
-    Every second time one of its workers is killed instead, if it has any: the command must make that good.
+    Every second time one of its workers is killed instead, if it has any: the command must recover from that.
     """
     if process.exitcode is not None or process.pid is None:
         return
@@ -251,13 +251,13 @@ def _kill(process: BaseProcess, workers: list[int], rng: np.random.Generator, ta
 
 
 def _server() -> int:
-    """The process that all others are forked from."""
+    """Process that all others are forked from."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("forkserver")) as pool:
         return pool.submit(os.getppid).result()
 
 
 def _others(server: int, process: BaseProcess | None = None) -> list[int]:
-    """What the server has forked and is still there, but for this process; told by Linux."""
+    """Children of the server that are still running, except for this process; Linux only."""
     children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
     return [int(child) for child in children if process is None or int(child) != process.pid]
 

@@ -37,7 +37,7 @@ RATE = 0.004
 
 
 class Doubtful(Known):
-    """The true cost, with random failures of the quantifier."""
+    """Quantifier that knows the true cost, with random failures."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         super().__init__(cost_of)
@@ -79,7 +79,7 @@ def measure(minutes: float = 10.0, seed: int = 1000) -> list[dict[str, Any]]:
                 agent.learn(CHUNK)
             except (ValueError, RuntimeError, OSError, MemoryError, KeyError, KeyboardInterrupt):
                 stopped += 1
-            agent.episodes[:-1000] = []  # a run writes them down
+            agent.episodes[:-1000] = []  # a real run writes them to disk
             if first is None and spent >= 6 * minutes:
                 first = _held()
     last = _held()
@@ -87,7 +87,7 @@ def measure(minutes: float = 10.0, seed: int = 1000) -> list[dict[str, Any]]:
     wrong = envs.unsafe + (not counted) + (last[1:] != first[1:])
     faults = sum(envs.faults.values()) + sum(quantifier.faults.values())
     grown = (last[0] - first[0]) / 2**20
-    note = f"{stopped} times ended and taken up; memory {first[0] / 2**20:.0f} MB {grown:+.1f} MB, files {last[1]}"
+    note = f"{stopped} interruptions; memory {first[0] / 2**20:.0f} MB {grown:+.1f} MB, files {last[1]}"
     return [
         {
             "what": f"{envs.steps:,} steps with {faults} faults",

@@ -33,10 +33,10 @@ RECORDING_SECONDS = 1200.0
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="mutants", description="Random mutations that the tests must notice.")
-    parser.add_argument("--seed", type=int, default=0, help="which mutants, and in which order")
-    parser.add_argument("--count", type=int, default=500, help="how many of them")
-    parser.add_argument("--minutes", type=float, default=60.0, help="time box, without the recording of tests")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of tests for one mutant, the quickest first")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the choice and order of mutants")
+    parser.add_argument("--count", type=int, default=500, help="number of mutants")
+    parser.add_argument("--minutes", type=float, default=60.0, help="time limit, without the recording of tests")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time of tests for one mutant, the fastest first")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", default="*", help="glob of the files to mutate, such as */guard.py")
     parser.add_argument("--again", action="store_true", help="try only those that survived before")
@@ -52,7 +52,7 @@ def sources(tree: Path) -> list[str]:
 
 
 def sample(tree: Path, seed: int, count: int, only: str) -> list[Mutant]:
-    """The first so many of all mutants in the random order of this seed, which an edit changes only where it is."""
+    """First `count` mutants in the random order of this seed; an edit changes that order only for its own mutants."""
     contents = {file: (tree / file).read_bytes() for file in sources(tree) if fnmatch(file, only)}
     everything = [Mutant(file, m, digest(source)) for file, source in contents.items() for m in mutations(source)]
     everything.sort(key=lambda mutant: random.Random(repr((seed, *mutant.meaning, mutant.mutation.before))).random())
@@ -66,7 +66,7 @@ def sample(tree: Path, seed: int, count: int, only: str) -> list[Mutant]:
 
 
 def spread(workers: list[Worker], jobs: list[Callable[[Worker], None]], until: float) -> None:
-    """Let each worker take the next job as soon as it is free, while there is time."""
+    """Give each worker the next job as soon as it is free, until the time is up."""
     queue: Iterator[Callable[[Worker], None]] = iter(jobs)
     lock = threading.Lock()
 
@@ -170,12 +170,12 @@ def main() -> None:
     counted, left_out = split(outcomes, known_equivalent(HERE / "equivalent.toml"))
     show(console, counted, left_out)
     if len(outcomes) < len(mutants):
-        console.print(f"{len(mutants) - len(outcomes)} mutants were not tried in time; run the same again to go on.")
+        console.print(f"{len(mutants) - len(outcomes)} mutants were not tried in time; repeat the command to go on.")
     sys.exit(kill_rate(counted) < LEAST_RATE)
 
 
 def due(mutant: Mutant, outcome: dict[str, Any] | None, again: bool) -> bool:
-    """Whether to try a mutant: one that was not tried yet, or `again` one that survived."""
+    """Whether to try a mutant: one that was not tried yet or, with `again`, one that survived."""
     return outcome is None if not again else outcome is not None and outcome["status"] in SURVIVED
 
 

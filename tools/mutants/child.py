@@ -1,4 +1,4 @@
-"""What a forked process does: run some tests against one copy of the source tree, and tell the outcome."""
+"""Job of a forked process: run some tests against one copy of the source tree, and report the outcome."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLUGINS = ("-p", "pytest_timeout", "-p", "_hypothesis_pytestplugin")
 
 
 class Watcher:
-    """Runs tests in a given order, notes how long each took, and which failed; traces them if asked to."""
+    """Pytest plugin that runs tests in a given order, records durations and failures, and traces them on request."""
 
     def __init__(self, order: list[str], trace: Any = None) -> None:
         self.order = {name: k for k, name in enumerate(order)}
@@ -35,7 +35,7 @@ class Watcher:
         self.seconds: dict[str, float] = {}
 
     def pytest_sessionstart(self) -> None:
-        """Do not let Hypothesis look for the smallest failing example: that there is one suffices."""
+        """Keep Hypothesis from minimising a failing example: its existence suffices."""
         from hypothesis import Phase, settings
 
         settings.register_profile("mutants", settings(phases=(Phase.explicit, Phase.generate)))
@@ -60,7 +60,7 @@ class Watcher:
 
 
 def use_tree(tree: Path) -> None:
-    """Let this process, and those that it starts, import the package from this tree and nothing else."""
+    """Make this process, and those that it starts, import the package only from this tree."""
     os.chdir(tree)
     source = str(tree / "src")
     sys.path.insert(0, source)
@@ -93,7 +93,7 @@ def run_tests(tree: Path, tests: list[str]) -> dict[str, Any]:
 
 
 def record(tree: Path, test_file: str, sources: list[str]) -> dict[str, Any]:
-    """Run all tests of a file, and tell of each how long it took and which lines of the sources it ran."""
+    """Run all tests of a file, and report the duration of each and the lines of the sources that it ran."""
     use_tree(tree)
     import coverage
 
@@ -117,7 +117,7 @@ def record(tree: Path, test_file: str, sources: list[str]) -> dict[str, Any]:
 
 
 def answer(job: dict[str, Any], path: Path) -> None:
-    """Do a job, and leave its outcome in a file."""
+    """Run a job, and write its outcome to a file."""
     tree = Path(job["tree"])
     outcome = record(tree, job["record"], job["sources"]) if "record" in job else run_tests(tree, job["tests"])
     path.write_text(json.dumps(outcome))

@@ -88,7 +88,7 @@ def compiles(source: bytes) -> bool:
 
 
 class _Finder:
-    """Walks a tree, knows which function it is in, and leaves out what only people read."""
+    """Visitor that tracks the current function and skips text for humans."""
 
     def __init__(self, source: bytes) -> None:
         self.source = source
@@ -264,13 +264,13 @@ class _Finder:
 
 
 def function_body(function: str) -> bool:
-    """Whether a dotted name ends in a function and not in a class, by the case of its first letter."""
+    """Whether a dotted name ends in a function rather than a class, judged by the case of its first letter."""
     last = function.rpartition(".")[2]
     return last not in ("", MODULE) and not last.lstrip("_")[:1].isupper()
 
 
 def _speaks(node: ast.expr) -> bool:
-    """Whether this is a call that only tells people something."""
+    """Whether this is a call that only produces a message."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name))):
             return name in SPOKEN
@@ -278,7 +278,7 @@ def _speaks(node: ast.expr) -> bool:
 
 
 def _names_first(node: ast.stmt) -> bool:
-    """Whether this gives a value to a name that has none yet, so that to delete it would be an error at once."""
+    """Whether this assigns a name for the first time, so that deleting it would be an immediate error."""
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             return not any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(value))

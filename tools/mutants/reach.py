@@ -1,7 +1,7 @@
-"""Which tests run which lines of the core, measured once for every test file.
+"""Map from lines of the core to the tests that run them, measured once for every test file.
 
-A line is known by its file's name, its function and its text, so that the map outlives changes elsewhere in the file,
-and files that move to another folder.
+A line is identified by its file's name, its function and its text, so that the map survives changes elsewhere in the
+file, and moves of files to another folder.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 from mutants.mutations import DEFAULT, MODULE, Mutation, function_body
 
 FIRST_STAGE = 20
-"""How many tests are tried before all others are even imported."""
+"""Number of tests that are tried before all others are even imported."""
 
 
 def digest(root: Path, test_file: str) -> str:
-    """Changes when a test file does, or something in its folders that tests share."""
+    """Digest that changes with a test file, or with anything in its folders that tests share."""
     shared = [path for path in (root / "tests").rglob("*.py") if not path.name.startswith("test_")]
     parts = sorted([root / test_file, *shared])
     return hashlib.sha256(b"".join(path.read_bytes() for path in parts)).hexdigest()[:16]
@@ -34,7 +34,7 @@ def test_files(root: Path, left_out: Iterable[str]) -> list[str]:
 
 
 def functions(source: bytes) -> list[str]:
-    """The function, or class, of every line, and the module's of all others; the first line is at 1."""
+    """Function or class of every line, the module for all others; the first line has index 1."""
     names = [MODULE] * (source.count(b"\n") + 2)
 
     def visit(node: ast.AST, name: str) -> None:
@@ -51,7 +51,7 @@ def functions(source: bytes) -> list[str]:
 
 
 class Reach:
-    """The tests that run a line, a function, or a file; the quickest first."""
+    """Tests that run a line, a function, or a file; the fastest first."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -60,19 +60,19 @@ class Reach:
         self._seconds: dict[str, float] = {}
 
     def missing(self, root: Path, files: Iterable[str]) -> list[str]:
-        """The test files that were never recorded, or have changed since."""
+        """Test files that were never recorded, or have changed since."""
         return [file for file in files if self.files.get(file, {}).get("digest") != digest(root, file)]
 
     def forget_all_but(self, files: Iterable[str]) -> None:
-        """Forget test files that are no longer there, or no longer wanted."""
+        """Discard test files that no longer exist or are no longer wanted."""
         kept = set(files)
         self.files = {file: told for file, told in self.files.items() if file in kept}
         self._index = None
 
     def add(self, root: Path, test_file: str, outcome: dict[str, Any]) -> None:
-        """Keep what was recorded of a test file, as names of lines.
+        """Store the recording of a test file, as names of lines.
 
-        What runs while the file is collected, because a parameter is made there, counts for all of its tests.
+        Code that runs while the file is collected, because a parameter is created there, counts for all of its tests.
         """
         names: dict[str, list[str]] = {}
 
@@ -98,17 +98,17 @@ class Reach:
         temporary.replace(self.path)
 
     def tests(self, file: str, mutation: Mutation, most_seconds: float) -> list[str]:
-        """The tests that notice this line, the quickest first, while they take so many seconds together."""
+        """Tests that notice this line, the fastest first, up to this many seconds in total."""
         if self._index is None:
             self._build()
             assert self._index is not None
         name = Path(file).name
         if function_body(mutation.function):
             line = [] if mutation.kind == DEFAULT else [f"{name}:{mutation.function}:{mutation.line_text}"]
-            places = [*line, f"{name}:{mutation.function}", name]  # a default is read where the function runs
+            places = [*line, f"{name}:{mutation.function}", name]  # a default is read when the function runs
             reaching = next((found for place in places if (found := self._index.get(place))), set())
             nearest = {test for test in reaching if f"test_{Path(file).stem}" in test}
-        else:  # what runs at import is noticed by whoever uses it
+        else:  # code that runs at import is noticed by the tests that use it
             nearest = self._mentioning(mutation)
             reaching = self._index.get(name, set()) | nearest
         ordered = sorted(
@@ -123,14 +123,14 @@ class Reach:
         return chosen
 
     def _mentioning(self, mutation: Mutation) -> set[str]:
-        """The tests of files in which the name of a class or constant occurs."""
+        """Tests of files in which the name of a class or constant occurs."""
         name = mutation.function.rpartition(".")[2]
         if name == MODULE:
             name = mutation.line_text.partition("=")[0].partition(":")[0].strip()
         return {test for told in self.files.values() if name in told["words"] for test in told["tests"]}
 
     def stages(self, tests: list[str]) -> list[tuple[list[str], float]]:
-        """The tests in up to two parts, each with a time after which it counts as endless."""
+        """Tests in up to two parts, each with a timeout."""
         parts = [part for part in (tests[:FIRST_STAGE], tests[FIRST_STAGE:]) if part]
         return [(part, 60.0 + 10.0 * sum(self._seconds[test] for test in part)) for part in parts]
 
@@ -148,7 +148,7 @@ class Reach:
 
 
 def line_names(path: Path) -> list[str]:
-    """The name of every line of a file; the first is at 1."""
+    """Name of every line of a file; the first has index 1."""
     source = path.read_bytes()
     texts = ["", *source.decode().splitlines()]
     return [f"{path.name}:{function}:{text.strip()}" for function, text in zip(functions(source), texts, strict=False)]

@@ -1,4 +1,4 @@
-"""What became of each mutant, one line of JSON each, and the tables that are made of it."""
+"""Outcomes of mutants, one line of JSON each, and tables of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SURVIVED = ("survived", "unreached")
 
 
 class Mutant(NamedTuple):
-    """A mutation of a file, as it is now."""
+    """Mutation of a file in its current state."""
 
     file: str
     mutation: Mutation
@@ -28,12 +28,12 @@ class Mutant(NamedTuple):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The same whenever the same mutant is tried again."""
+        """Key that is the same whenever the same mutant is tried again."""
         return (self.file, self.digest, str(self.mutation.start), str(self.mutation.end), self.mutation.text)
 
     @property
     def meaning(self) -> tuple[str, ...]:
-        """The same after changes elsewhere in the file, and after it has moved."""
+        """Key that survives changes elsewhere in the file, and moves of the file."""
         return meaning(self.file, self.mutation.function, self.mutation.line_text, self.mutation.after)
 
 
@@ -46,7 +46,7 @@ def digest(source: bytes) -> str:
 
 
 def known_equivalent(path: Path) -> dict[tuple[str, ...], str]:
-    """The mutants that no test can notice, and why; raises `ValueError` where a reason is missing."""
+    """Mutants that no test can notice, with reasons; raises `ValueError` if a reason is missing."""
     entries = tomllib.loads(path.read_text()).get("equivalent", []) if path.exists() else []
     for entry in entries:
         if not entry.get("reason", "").strip():
@@ -55,13 +55,13 @@ def known_equivalent(path: Path) -> dict[tuple[str, ...], str]:
 
 
 class Results:
-    """A file of outcomes to which lines are added; of several of one mutant the last counts."""
+    """Append-only file of outcomes; the last outcome of a mutant counts."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.outcomes: dict[tuple[str, ...], dict[str, Any]] = {}
         text = path.read_text() if path.exists() else ""
-        for line in text.split("\n")[:-1]:  # what follows the last line's end was cut short
+        for line in text.split("\n")[:-1]:  # anything after the last newline was cut short
             outcome = json.loads(line)
             self.outcomes[tuple(outcome["identity"])] = outcome
         if text and not text.endswith("\n"):
@@ -87,7 +87,7 @@ class Results:
 def split(
     outcomes: Iterable[dict[str, Any]], equivalent: dict[tuple[str, ...], str]
 ) -> tuple[list[dict[str, Any]], int]:
-    """The outcomes that count, and how many do not because they are equivalent to the original."""
+    """Outcomes that count, and the number of those that are equivalent to the original."""
     counted, left_out = [], 0
     for outcome in outcomes:
         known = meaning(outcome["file"], outcome["function"], outcome["line_text"], outcome["after"]) in equivalent
@@ -104,7 +104,7 @@ def kill_rate(outcomes: list[dict[str, Any]]) -> float:
 
 
 def show(console: Console, outcomes: list[dict[str, Any]], left_out: int) -> None:
-    """The survivors, and the rate of each file."""
+    """Print the survivors, and the rate of each file."""
     survivors = Table(title="survivors", show_lines=False)
     for name in ("file", "line", "function", "mutation"):
         survivors.add_column(name, overflow="fold")
@@ -112,7 +112,7 @@ def show(console: Console, outcomes: list[dict[str, Any]], left_out: int) -> Non
     for outcome in sorted(outcomes, key=lambda o: (o["file"], o["line"])):
         by_file[outcome["file"]].append(outcome)
         if outcome["status"] in SURVIVED:
-            note = " (no test gets there)" if outcome["status"] == "unreached" else ""
+            note = " (no test reaches it)" if outcome["status"] == "unreached" else ""
             change = f"{outcome['kind']}: {_short(outcome['before'])} → {_short(outcome['after'])}{note}"
             survivors.add_row(Path(outcome["file"]).name, str(outcome["line"]), outcome["function"], change)
     rates = Table(title="killed")

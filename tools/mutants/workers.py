@@ -1,4 +1,4 @@
-"""Processes that run tests, each in a throw-away copy of the source tree: the work tree is never touched."""
+"""Processes that run tests, each in a temporary copy of the source tree: the work tree is never modified."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ LEFT_OUT = shutil.ignore_patterns(".*", "runs", "results", "dist", "__pycache__"
 
 
 def copy_tree(root: Path, folder: Path) -> Path:
-    """The source tree as it is now, whatever is edited meanwhile."""
+    """Copy of the current source tree, unaffected by later edits."""
     shutil.copytree(root, folder, ignore=LEFT_OUT)
     subprocess.run([sys.executable, "-m", "compileall", "-q", str(folder / "src")], check=True)
     return folder
 
 
 class WrongTreeError(RuntimeError):
-    """The tests ran against other files than those of the copy."""
+    """Tests ran against other files than those of the copy."""
 
 
 class Worker:
-    """A zygote with a copy of a tree that does not change."""
+    """Zygote with a copy of a tree that does not change."""
 
     def __init__(self, pristine: Path, folder: Path) -> None:
         self.pristine = pristine
@@ -51,12 +51,12 @@ class Worker:
         self.end()
 
     def end(self) -> None:
-        """End the process, and what it is just doing."""
+        """End the process and its current job."""
         self._process.terminate()
         self._process.wait()
 
     def ask(self, job: dict[str, Any]) -> dict[str, Any]:
-        """The outcome of a job, done in a process of its own."""
+        """Outcome of a job, run in its own process."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps({"tree": str(self.tree), **job}), file=self._process.stdin, flush=True)
@@ -69,7 +69,7 @@ class Worker:
         return outcome
 
     def try_mutant(self, file: str, mutation: Mutation, stages: list[tuple[list[str], float]]) -> dict[str, Any]:
-        """What the first stage tells that notices the mutant, or the last one; a stage is tests and their timeout."""
+        """Outcome of the first stage that notices the mutant, or of the last; a stage is tests and their timeout."""
         target, original = self.tree / file, self.pristine / file
         outcome: dict[str, Any] = {"passed": True, "seconds": 0.0}
         spent = 0.0

@@ -1,6 +1,7 @@
-"""A process that has imported what takes long, and forks itself for every job: a mutant does not pay for torch.
+"""Process that has imported slow modules, and forks itself for every job, so that no mutant has to import torch.
 
-It reads one job a line from its standard input and writes one outcome a line. It must not import the package itself.
+It reads one job per line from its standard input and writes one outcome per line. It must not import the package
+itself.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def preload() -> None:
 
 
 def fork(job: dict[str, Any], scratch: Path) -> dict[str, Any]:
-    """Do a job in a process group of its own; one that takes too long is killed with all that it started."""
+    """Run a job in its own process group; one that takes too long is killed with everything that it started."""
     told, spoken = scratch / "outcome.json", scratch / "output.txt"
     told.unlink(missing_ok=True)
     pid = os.fork()
@@ -105,7 +106,7 @@ def _kill_group(pid: int) -> None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who gives the jobs decides when to end
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that sends the jobs decides when to end
     preload()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
