@@ -58,7 +58,7 @@ def test_what_was_left_out_and_what_did_not_finish_is_said(make_run: MakeRun) ->
 def test_violations_in_unfinished_episodes_are_said(make_run: MakeRun) -> None:
     run = replace(make_run("a"), metrics=[{"steps": 6000, "violations": 2}])
     page = render([run, make_run("b", method="bare")])
-    assert "Violations in episodes that had not ended, which the interval leaves out: 2." in page
+    assert "Violations in episodes that had not ended, which the interval excludes: 2." in page
     assert "that had not ended" not in render([make_run("c")])
 
 
