@@ -38,6 +38,7 @@ class PendulumReach(gym.Env[Array, Array]):
 
     def __init__(self, render_mode: str | None = None) -> None:
         with needed_for("Gymnasium's InvertedPendulum"):
+            import mujoco  # noqa: F401 (Gymnasium raises another error where it is missing)
             from gymnasium.envs.mujoco.inverted_pendulum_v5 import InvertedPendulumEnv
         self.inner: Any = InvertedPendulumEnv(render_mode=render_mode)
         self.render_mode = render_mode
