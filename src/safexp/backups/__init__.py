@@ -1,1 +1,1 @@
-"""What drives, or stops, when the learner may not go on."""
+"""Backups and recovery: controllers, and stops, for states in which the learner may not continue."""
