@@ -1,4 +1,4 @@
-"""GLM-MASE: the paper's Algorithm 2, with its errata put right, on finite generalised-linear CMDPs."""
+"""GLM-MASE: the paper's Algorithm 2, with its errata corrected, on finite generalised-linear CMDPs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from safexp.studies.finite.linear_mdp import STOP, LinearCMDP
 
 @dataclass(frozen=True)
 class GLMMASESettings:
-    """How GLM-MASE learns.
+    """Settings of GLM-MASE.
 
     `optimism` is C_{Q/g}, in units of the largest value: how much wider than ‖φ‖_{Λ⁻¹} the optimism in Q is. It must
     exceed √(d·`value_regulariser`), by which the ridge pulls rarely seen values towards 0, or pessimism can win.
@@ -103,7 +103,7 @@ class GLMMASE:
         return certified, promising, width.reshape(shape)
 
     def optimistic_values(self, certified: Flags, width: Array) -> Array:
-        """Q̂_h (H, S, A) by backward regression on all data, rewritten under the quantifier of today.
+        """Q̂_h (H, S, A) by backward regression on all data, rewritten under the current quantifier.
 
         A next state without a certified action is terminal and pays the penalty in place of the reward.
         Targets are divided by the norm that Q's weights can have, so that they lie in the class the paper

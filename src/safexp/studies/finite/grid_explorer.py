@@ -25,7 +25,7 @@ EarlyStop = Literal["es2", "p-es2", "never"]
 
 @dataclass(frozen=True)
 class PlannerSettings:
-    """How the planner explores.
+    """Settings of the planner.
 
     `beta_reward` scales the optimism in the reward; `early_stop` chooses ES², its probabilistic form P-ES²
     (an uncertified move succeeds with the probability that it is safe, or else ends all reward) or neither;
@@ -45,7 +45,7 @@ class PlannerSettings:
 
 
 class Belief(NamedTuple):
-    """What is known of some moves: surely safe, possibly safe, the expected slack and its deviation."""
+    """Knowledge of some moves: certainly safe, possibly safe, the expected slack and its deviation."""
 
     certified: Flags
     possible: Flags
@@ -173,14 +173,14 @@ class Explorer:
             self._stale = True
 
     def _still_certified(self, judge: Judge) -> bool:
-        """Whether what was seen meanwhile, and the threshold of today, still allow the next move of the route."""
+        """Whether the next move of the route is still certified by new observations and the current threshold."""
         cell, action = self._route[0]
         after = self._world.next_state[cell, action]
         mean = self.model.mean[0, cell] - self.model.mean[0, after]
         return bool(judge(mean, np.sqrt(self.model.difference_variance(cell, after))).certified)
 
     def survey(self, state: int, judge: Judge) -> Belief:
-        """Judge every move anew."""
+        """Judge every move again."""
         altitude, self._route = self.model.mean[0], []
         mean = altitude[:, None] - altitude[self._world.next_state]
         belief = judge(mean, np.sqrt(self.model.move_variance()))

@@ -45,7 +45,7 @@ class GridGP:
         self.mean: Array = np.zeros((maps, size * size))
 
     def unseen(self, cells: Indices) -> Indices:
-        """Those of the cells that were not observed yet."""
+        """Cells that have not been observed yet."""
         return cells[~self._seen[cells]]
 
     def observe(self, cells: Indices, values: Array) -> None:

@@ -59,7 +59,7 @@ def evaluate_policy(next_state: Indices, reward: Array, discount: Array) -> Arra
 def policy_iteration(
     next_state: Indices, allowed: Flags, reward: Array, discount: Array, policy: Indices
 ) -> Iterator[tuple[Indices, Array]]:
-    """Ever better policies (N,) among the allowed moves and their values, from `policy` on; the last is optimal.
+    """Policies (N,) of increasing value among the allowed moves, with values, from `policy` on; the last is optimal.
 
     `reward` and `discount` (N, A) are what a move pays and which share of the future it keeps. A cell with no
     allowed move is worth nothing. Ties keep the earlier choice, so that the iteration ends.

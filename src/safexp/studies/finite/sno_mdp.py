@@ -10,7 +10,7 @@ from safexp.tasks.grid_world import GridWorld
 
 
 def sno_mdp(world: GridWorld, *, steps: int = 200, beta: float = 4.0, settings: PlannerSettings | None = None) -> Walk:
-    """Run SNO-MDP, which believes in `world.threshold` all along.
+    """Run SNO-MDP, which assumes `world.threshold` throughout.
 
     `beta` scales the confidence interval of a move's safety. The original's 2 is not safe; see
     docs/grid-world.md.

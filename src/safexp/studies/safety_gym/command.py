@@ -1,4 +1,4 @@
-"""`safexp reproduce safety-gym`, which trains or draws, and `safety-gym-results`, which keeps what has finished."""
+"""The commands `safexp reproduce safety-gym` (train or draw) and `safety-gym-results` (export finished runs)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def results_main(
     commit: Annotated[str | None, tyro.conf.arg(metavar="HASH")] = None,
     evaluation: int = 100,
 ) -> int:
-    """Keep what has finished of the study's runs, small enough for a repository: metrics by epoch, and a summary.
+    """Export the finished runs of the study, small enough for a repository: metrics by epoch, and a summary.
 
     `safexp reproduce safety-gym --from` draws from it. Runs that are there already cost nothing.
 
@@ -76,7 +76,7 @@ def results_main(
 
 
 def train(study: SafetyGymStudy) -> tuple[dict[str, Result], dict[Path, str]]:
-    """Do all runs of a study, and report them; returns what they come to, and what went wrong by folder."""
+    """Make and report all runs of a study; returns their comparison, and the problems by folder."""
     groups = study.configs()
     configs = study.in_order()
     if not study.resume:
@@ -108,7 +108,7 @@ def write_report(out: Path, runs: Sequence[Run], problems: Sequence[str]) -> Non
 
 
 def draw(study: SafetyGymStudy, results: Mapping[str, Result], json_output: bool) -> None:
-    """Write and print the tables and figures of what is there, and say what is missing."""
+    """Write and print the tables and figures of the available runs, and list the missing ones."""
     from safexp.report.tables import write_csv
     from safexp.studies.safety_gym.figures import write_study_figures
 
@@ -135,7 +135,7 @@ def draw(study: SafetyGymStudy, results: Mapping[str, Result], json_output: bool
 
 
 def tell(line: str) -> None:
-    """Say something that is not a result."""
+    """Print a remark to stderr, apart from results."""
     print(line, file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""What the study's runs come to over their seeds, and which of them are missing."""
+"""Statistics of the study's runs over their seeds, and the runs that are missing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ComparisonRow:
 
 
 def select(study: SafetyGymStudy, results: Mapping[str, Result], epochs: int) -> tuple[Selection, list[str]]:
-    """The study's runs that have so many epochs, and for every task and method which seeds have not."""
+    """Runs of the study with enough epochs, and the missing seeds of every task and method."""
     found: dict[tuple[str, str], list[Result]] = {}
     missing = []
     for task in study.tasks:
@@ -89,7 +89,7 @@ def _names(seeds: Sequence[int], study: SafetyGymStudy) -> str:
 
 
 def _problem(result: Result | None, epochs: int, budget: float) -> str | None:
-    """What is wrong with a result for a comparison after so many epochs."""
+    """Reason why a result cannot be compared after this number of epochs."""
     if result is None:
         return "missing"
     if (limit := next(iter(result.lines.values())).config.limit) != budget:
@@ -155,5 +155,5 @@ def _returns(lines: Sequence[Line]) -> list[float]:
 
 
 def _stops(result: Result, epochs: int) -> Array:
-    """How many episodes were stopped in each epoch."""
+    """Number of stopped episodes in each epoch."""
     return np.diff([float(line["stops"]) for line in result.metrics[:epochs]], prepend=0.0)

@@ -1,4 +1,4 @@
-"""From run folders to the results that a repository keeps."""
+"""Export of run folders to the results that a repository keeps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Tell = Callable[[str], None]
 
 
 def export(folders: Sequence[Path], into: Path, *, commit: str | None, evaluation: int, tell: Tell) -> int:
-    """Keep what has finished among these run folders; returns how many runs are new or longer than before.
+    """Export the finished runs of these folders; returns the number of runs that are new or longer than before.
 
     Args:
         folders: run folders of the study.
@@ -58,7 +58,7 @@ def export(folders: Sequence[Path], into: Path, *, commit: str | None, evaluatio
 
 
 def collect(run: Run, task: str, method: str, *, evaluation: int, commit: str, before: Result | None = None) -> Result:
-    """What is kept of a finished run; where it extends the run of a result `before`, also the lines of that."""
+    """Results of a finished run; if it extends the run of a result `before`, also the lines of that result."""
     from safexp.runs.evaluate import evaluate
 
     epochs = len(run.metrics)
@@ -103,7 +103,7 @@ def identify(run: Run) -> tuple[str, str]:
 
 
 def commit_of(run: Run, given: str | None) -> str:
-    """Which commits made a run: as it says itself, and what is given for those that it does not know.
+    """Commits that made a run: those that it recorded, and the given one where it recorded none.
 
     Raises:
         ValueError: where neither says.

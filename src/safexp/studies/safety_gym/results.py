@@ -1,4 +1,4 @@
-"""What is kept of the study's runs, small enough for a repository.
+"""Results of the study's runs, small enough for a repository.
 
 summary.csv        a line for every run after the epochs that it has, and after 500 and 1,000 of them if it has more
 epochs/NAME.csv    a line for every epoch of a run, rounded
@@ -86,7 +86,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Result:
-    """A run as results keep it: its `lines` by their epochs, and its metrics as the run folder has them, rounded."""
+    """Results of a run: its summary `lines` by epochs, and the metrics of its run folder, rounded."""
 
     lines: Mapping[int, Line]
     metrics: Sequence[Mapping[str, Any]]
@@ -111,7 +111,7 @@ class Result:
 
 
 def summary_line(run: Run, task: str, method: str, *, epochs: int, commit: str, deterministic: float | None) -> Line:
-    """What a run came to after so many of its epochs."""
+    """Summary of a run after a number of its epochs."""
     last = run.metrics[epochs - 1]
     episodes = [episode for episode in run.episodes if episode.end_step <= last["steps"]]
     final = episodes[-FINAL:]
@@ -145,12 +145,12 @@ def summary_line(run: Run, task: str, method: str, *, epochs: int, commit: str, 
 
 
 def horizons(epochs: int) -> list[int]:
-    """After how many epochs a run of so many has a line."""
+    """Numbers of epochs after which a run has a summary line."""
     return sorted({horizon for horizon in HORIZONS if horizon < epochs} | {epochs})
 
 
 def read_results(folder: Path) -> dict[str, Result]:
-    """What a folder keeps, by the runs' names.
+    """Read the results of a folder, by the names of the runs.
 
     Raises:
         ValueError: where it keeps nothing, or a file of it cannot be read.

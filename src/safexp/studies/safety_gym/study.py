@@ -1,4 +1,4 @@
-"""Which runs the paper's comparison has, and in which order."""
+"""Runs of the paper's comparison, and their order."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ FIRST, LAST_OF_ALL = ("mase", "trpo"), ("mase-published",)
 
 @dataclass(frozen=True)
 class SafetyGymStudy:
-    """What to run: every method on every task with every seed, for so many epochs of 10,000 steps.
+    """Runs of every method on every task with every seed, in epochs of 10,000 steps.
 
     All methods have the same budget, and learners the paper's Table 1 settings but for what `ENTRIES` says.
 
@@ -102,7 +102,7 @@ class SafetyGymStudy:
 
     @property
     def length(self) -> int:
-        """How many epochs a run has."""
+        """Number of epochs of a run."""
         return self.epochs or SCALES[self.scale][0]
 
     @property
@@ -144,7 +144,7 @@ class SafetyGymStudy:
 
 
 def run_name(task: str, entry: str, seed: int) -> str:
-    """What a run of the study is called."""
+    """Name of a run of the study."""
     return f"{file_name(task)}-{file_name(entry)}-{seed}"
 
 
@@ -154,7 +154,7 @@ def file_name(text: str) -> str:
 
 
 def entry_named(name: str) -> Mapping[str, Any]:
-    """What a name means in the comparison: an entry of ours, or the user's own mapping of settings."""
+    """Settings of an entry of the comparison: a built-in one, or a user-defined mapping of settings."""
     if name in ENTRIES:
         return ENTRIES[name]
     if not is_own(name):

@@ -31,12 +31,12 @@ PAPER_TABLE_2 = MappingProxyType({"point": ("154 of 500", "24 of 100"), "car": (
 
 
 def label(method: str) -> str:
-    """What a method is called in tables and figures."""
+    """Name of a method in tables and figures."""
     return LABELS.get(method, method)
 
 
 def task_label(task: str) -> str:
-    """What a task is called in tables and figures."""
+    """Name of a task in tables and figures."""
     return TASK_LABELS.get(task, task)
 
 
