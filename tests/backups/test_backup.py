@@ -188,6 +188,7 @@ def test_mase_learns_with_a_backup_and_comes_back_from_its_file(tmp_path):
     assert max(max(cart.worst) for cart in carts) <= 1.0
     metrics = agent.metrics()
     assert metrics["drills"] > 0
+    assert metrics["coverage_rows"] == 0  # the cost of a step says nothing of a bound on the way to rest
     assert agent.guard.recorder.stops == 0
     agent.save(tmp_path / "agent")
     again = MASE.load(tmp_path / "agent", backup=Backup(brake, 20))

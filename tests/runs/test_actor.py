@@ -66,7 +66,9 @@ def test_an_agent_gets_back_what_it_remembers(agent, name):
 
 @pytest.mark.parametrize("name", ["predict", "propose"])
 def test_an_agent_that_would_forget_says_so(agent, name):
-    with pytest.raises(ValueError, match=r"RecurrentPPO has a memory .*: give episode_start=True .* and state=<the state"):
+    with pytest.raises(
+        ValueError, match=r"RecurrentPPO has a memory .*: give episode_start=True .* and state=<the state"
+    ):
         getattr(agent, name)(WAY[0])
 
 

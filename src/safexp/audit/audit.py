@@ -149,7 +149,7 @@ class _Watcher:
 
     def accuracy(self) -> Accuracy | None:
         quantifier = self._agent.quantifier
-        if quantifier is None or not self._counts:
+        if quantifier is None or quantifier.looks_ahead or not self._counts:
             return None
         rows, within = zip(*self._calibrations, strict=True)
         found = Calibration(sum(rows), tuple(sum(column) for column in zip(*within, strict=True)))

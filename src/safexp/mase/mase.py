@@ -215,7 +215,7 @@ class MASE(Agent):
             self._covered = [measure(self.quantifier, *harvest)]  # before it learns from them
             self.quantifier.update(harvest.transitions)
         self.coverage += self._covered
-        if self._untested:
+        if self._untested and self._covered[0].rows:
             self._untested = False
             _tell_misses(self._covered[0])
         self.guard.backup.learn()

@@ -60,7 +60,7 @@ MAX_STEP_COST = MetricCurve(
     floor=0.001,
     of="step cost",
 )
-STOPS = MetricCurve("stop_rate", "Recovery rate", f"How many of {ENDED} were stopped.", "share", floor=0.001)
+STOPS = MetricCurve("stop_rate", "Stop rate", f"How many of {ENDED} were stopped.", "share", floor=0.001)
 VIOLATIONS = MetricCurve(
     "violations", "Violations so far", "Episodes that broke the constraint.", "episodes", largest=True, floor=0.5
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import gymnasium as gym
@@ -24,6 +25,23 @@ from safexp.tasks.pendulum import ANGLE, POSITION, follow_cautiously, regulate
 
 TASK = "safexp/PendulumReach-v0"
 AUDITED, FIRST_SEED = 20, 1_000_000
+SHOWN = MappingProxyType(
+    {
+        "seed": "seed",
+        "episodes": "episodes",
+        "violations": "violated",
+        "stops": "stopped",
+        "takeover_steps": "takeovers",
+        "drills": "drills",
+        "certificate_misses": "missed",
+        "own_actions": "own",
+        "return": "return",
+        "backup_return": "backup's",
+        "log_return": "log's",
+        "unshielded_violation_rate": "unshielded",
+    }
+)
+"""Columns of the terminal's table, under short names; JSON has all."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +95,13 @@ def row_of(run: Run) -> dict[str, Any]:
         "seed": run.config.seed,
         "episodes": summary.episodes,
         "violations": summary.violations,
-        "violation rate at most": exact_interval(summary.violations, max(summary.episodes, 1))[1],
+        "violation_rate_at_most": exact_interval(summary.violations, max(summary.episodes, 1))[1],
         "stops": summary.stops,
         "after_stop_violations": 0 if summary.stops == 0 else None,
         "takeover_steps": summary.takeovers,
         "drills": drills,
         "certificate_misses": missed,
-        "miss rate at most": exact_interval(missed, drills)[1] if drills else None,
+        "miss_rate_at_most": exact_interval(missed, drills)[1] if drills else None,
         "own_actions": own_share(run.episodes[-WINDOW:]),
         "return": summary.final_return,
         "unshielded_violation_rate": unshielded.risk.violations / AUDITED,
@@ -123,5 +141,8 @@ def main(
     rows = [row_of(read(config.folder)) for config in study.runs() if config.folder not in failed]
     if rows:
         regulator, cautious = controller_return(regulate), controller_return(follow_cautiously)
-        print_rows([{**row, "backup's return": regulator, "log's return": cautious} for row in rows], json_output)
+        rows = [{**row, "backup_return": regulator, "log_return": cautious} for row in rows]
+        print_rows(
+            rows if json_output else [{short: row[key] for key, short in SHOWN.items()} for row in rows], json_output
+        )
     return 1 if failed else 0
