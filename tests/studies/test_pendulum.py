@@ -1,0 +1,38 @@
+"""The study of the pendulum: its settings, its rows, and the command as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from safexp.cli import main
+from safexp.records.episodes import Episode
+from safexp.runs.build import make_constraint
+from safexp.studies.pendulum import PendulumStudy, own_share
+
+
+def test_the_runs_have_one_constraint_on_both_signals():
+    config, *_ = PendulumStudy().runs()
+    assert make_constraint(config.settled()).num_costs == 4
+    assert config.seed == 1000
+
+
+def test_the_share_of_own_actions_counts_all_who_drove():
+    episode = Episode(0, 10, 10, 0.0, 0.0, 0.0, 0.0, False, False, 2, takeovers=1, drills=3)
+    assert own_share([episode]) == pytest.approx(0.4)
+    assert own_share([]) is None
+
+
+@pytest.mark.slow
+def test_the_command_makes_a_row_for_each_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["reproduce", "pendulum", "--seeds", "0", "--steps", "4096", "--workers", "1", "--out", str(tmp_path)]
+    assert main([*words, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["violations"], row["stops"], row["certificate_misses"]) == (0, 0, 0)
+    assert row["episodes"] == 8
+    assert 0 < row["own_actions"] < 1
+    assert {"after_stop_violations", "takeover_steps", "drills", "unshielded_violation_rate", "backup_return"} <= set(
+        row
+    )
