@@ -124,3 +124,10 @@ def test_a_schedule_of_limits_follows_the_steps():
     actions = [float(policy.act(np.array([0.9, 5.0])).action[0]) for _ in range(3)]
     assert actions[:2] == [1.0, 1.0]
     assert actions[2] <= 0.1
+
+
+def test_limits_that_differ_from_the_shields_are_refused():
+    shield = Shield(Known(moved), STATES, PUSH, constraint=Within(0, high=2.0))
+    with pytest.raises(ValueError, match="give the same constraint to both"):
+        ShieldedPolicy(lambda observation: FULL, shield, Within(0, high=1.0), REST)
+    ShieldedPolicy(lambda observation: FULL, shield, Within(0, high=2.0), REST).close()

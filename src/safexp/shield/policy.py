@@ -136,6 +136,11 @@ class ShieldedPolicy:
                 f"{type(constraint).__name__} limits {self._ones.size} costs, but the shield bounds "
                 f"{shield.quantifier.num_costs}: give the shield one quantifier per cost, PerCost(...)."
             )
+        if constraint.sources and shield.constraint is not None and shield.constraint != constraint:
+            raise ValueError(
+                f"the shield certifies {shield.constraint}, not {constraint}: limits on signals are in the shield's "
+                "certificates, so give the same constraint to both."
+            )
         self._readings = readings_of(constraint)
         self._measured: Array = np.full(shield.quantifier.num_signals, np.nan)
         self._awaited: Answer | None = None
