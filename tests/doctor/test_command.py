@@ -102,6 +102,7 @@ def test_words_that_are_limits():
     assert parse_limits(["heat:0:1", "cold::1"]).num_costs == 3
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(browser.PROGRAM is None, reason="no chromium here: apt-get install chromium")
 def test_the_page_fits_and_asks_for_nothing(good, tmp_path):
     found = examine(as_log(good), constraint=LIMIT, quantifiers=["FeatureRegression"])

@@ -41,6 +41,7 @@ def test_a_good_log(good):
     assert list(limit.certified.logged) == sorted(limit.certified.logged)
 
 
+@pytest.mark.slow
 def test_all_quantifiers_are_compared_and_the_lines_build_the_one_that_was_measured(good):
     log = as_log({name: column[:900] for name, column in good.items()})
     found = examine(log, constraint=LIMIT, delta=0.1)

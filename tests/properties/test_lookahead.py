@@ -57,6 +57,7 @@ class Finite(gym.Env[np.int64, np.int64]):
         return combine(self.costs, to_go[self.following].max(axis=2))
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10_000),
     branches=st.integers(1, 2),

@@ -10,6 +10,7 @@ from safexp import Backup, Calibrated, Instantaneous, Log, Rollout, Shield, Spar
 from safexp.quantifiers.base import Transitions
 from safexp.quantifiers.dynamics import Dynamics, degrees
 from safexp.quantifiers.replays import Course, drilled, replay
+from safexp.shield.lookahead import course_of
 from safexp.shield.transitions import transitions_of
 from support.cart import Cart, advance, brake, cautious_log
 
@@ -154,7 +155,7 @@ def test_the_degree_is_chosen_by_the_boldest_stretches():
 
 
 def test_windows_of_a_drill_are_found_and_replayed_exactly():
-    course = shield_of().quantifier._course  # noqa: SLF001
+    course = course_of(Backup(brake, 20), LIMIT, STATES, ACTIONS)
     log = cautious_log(episodes=3, drills=True)
     data = transitions_of(log, LIMIT, STATES, ACTIONS, with_next=True)
     short = course._replace(horizon=10)

@@ -81,6 +81,7 @@ def test_threads_get_the_answers_of_one(quantifier):
     assert [shield.failures for shield in shields] == [2 * count for count in failures]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deadline", [None, 10.0])
 def test_memory_does_not_grow(deadline):
     shield = Shield(SparseGP("margin", num_inducing=8, capacity=40, first_steps=5), STATES, SQUARE)
