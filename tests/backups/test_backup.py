@@ -249,3 +249,15 @@ def test_a_moved_proposal_costs_in_proportion_and_drills_do_not():
     lost = sum(0.5 * (1.0 - float(step["action"][0])) / 2 for step in told if not step["drill"])
     paid = sum(episode.true_return - episode.penalised_return for episode in guard.recorder.episodes)
     assert paid == pytest.approx(lost, abs=1e-5)
+
+
+@pytest.mark.parametrize("shielded", [True, False])
+def test_an_agent_that_is_put_to_use_holds_no_drills(shielded):
+    guard = guard_of([Cart(steps=50), Cart(steps=50)], backup=Backup(brake, 5, drills=0.6))
+    told = drive(guard, full_speed, 60)
+    assert any(step["drill"] for row in told for step in row)
+    guard.evaluate(shielded)
+    for _ in range(100):
+        _, _, _, infos = guard.step(full_speed(np.zeros((2, 2))))
+        assert not any(info["shield"]["drill"] for info in infos)
+        assert shielded or not any(info["shield"]["takeover"] for info in infos)

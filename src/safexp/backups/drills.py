@@ -76,6 +76,11 @@ class Drills:
         """Cancel drills in environments (n,) whose episodes were ended between two steps."""
         self._left[rows] = 0
 
+    def cancel(self) -> None:
+        """Cancel all drills and begin no more, as in an audit and wherever an agent is put to use."""
+        self.share = 0.0
+        self._left[:] = 0
+
     def metrics(self) -> dict[str, float]:
         """Number of judged drills, and of those in which the certificate was wrong."""
         return {"drills": self.judged, "drills_missed": self.missed}

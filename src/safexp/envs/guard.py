@@ -271,6 +271,8 @@ class Guard(Recording):
         """Switch to evaluation: the backup stops learning, and without `shielded` every proposal is executed."""
         self.shielding = shielded
         self.backup.freeze()
+        self.drills.cancel()
+        self._driving, self._drilling = np.zeros_like(self._driving), self._nowhere
         if self._raw is not None:
             self._arrive(self._raw, self._everywhere, self._nowhere)
 
