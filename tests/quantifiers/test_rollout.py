@@ -8,7 +8,8 @@ from gymnasium import spaces
 
 from safexp import Backup, Calibrated, Instantaneous, Log, Rollout, Shield, SparseGP, Within
 from safexp.quantifiers.base import Transitions
-from safexp.quantifiers.dynamics import Dynamics, degrees
+from safexp.quantifiers.dynamics import Dynamics
+from safexp.quantifiers.polynomial import degrees
 from safexp.quantifiers.replays import Course, drilled, replay
 from safexp.shield.lookahead import course_of
 from safexp.shield.transitions import transitions_of

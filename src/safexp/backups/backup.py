@@ -25,13 +25,23 @@ class Backup(Recovery):
         drills: share of the steps spent on drills, in which it drives from a certified state for its horizon to check
             the certificate.
         penalty: subtracted from the reward of every step that it drives, except for drills.
+        rescue: controller that drives instead while costs occur that no certificate allowed, such as one that leaves
+            the costly region in which the backup would rest.
 
     Example:
         >>> Backup(lambda observations: -observations[:, 1:], horizon=30).horizon
         30
     """
 
-    def __init__(self, controller: Controller, horizon: int, *, drills: float = 0.01, penalty: float = 0.0) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        horizon: int,
+        *,
+        drills: float = 0.01,
+        penalty: float = 0.0,
+        rescue: Controller | None = None,
+    ) -> None:
         super().__init__(penalty=penalty)
         if not callable(controller):
             raise TypeError(f"Backup(controller={controller!r}) must be a function of observations (n, ...).")
@@ -42,9 +52,13 @@ class Backup(Recovery):
         self.controller = controller
         self.horizon = int(horizon)
         self.drills = drills
+        self.rescue = rescue
 
     def takes_over(self, observations: Observations, remaining: Array, driving: Flags) -> Flags:
         return driving
 
     def act(self, observations: Observations) -> NDArray[Any]:
         return np.asarray(self.controller(observations))
+
+    def rescue_from(self, observations: Observations) -> NDArray[Any]:
+        return np.asarray((self.rescue or self.controller)(observations))

@@ -78,6 +78,10 @@ class Recovery(ABC):
     def act(self, observations: Observations) -> NDArray[Any]:
         """Actions (n, ...) in these states."""
 
+    def rescue_from(self, observations: Observations) -> NDArray[Any]:
+        """Actions (n, ...) where a certificate proved wrong and the last step had a cost; by default those of `act`."""
+        return self.act(observations)
+
     def note(self, step: Driven) -> None:  # noqa: B027 (most learn nothing)
         """Observe a step of all environments."""
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from safexp.core.arrays import Array, Observations, batch_size
 from safexp.core.costs import CostSource, SignalError, Step, read_cost, row_of
-from safexp.core.signals import SignalSource
+from safexp.core.obstacles import Obstacles
+from safexp.core.signals import SignalSource, signal_after, signal_in
 
 TOLERANCE = 1e-9
 """Tolerance of the shield for a scaled cost or discounted sum above its limit: room for rounding only."""
@@ -40,16 +41,19 @@ class Constraint(ABC):
 
     @property
     def sources(self) -> tuple[SignalSource, ...]:
-        """Sources of the S limited signals; none for a limit on costs."""
-        return ()
+        """Sources of the S measured signals: those that it limits, or those that tell where a cost occurs."""
+        among: Obstacles | None = getattr(self, "among", None)
+        return () if among is None else among.sources
 
     def measured(self, step: Step) -> Array:
-        """The limited signals (n, S) after a step, in the user's units."""
-        return np.zeros((batch_size(step.observations), 0))
+        """The measured signals (n, S) after a step, in the user's units."""
+        columns = [signal_after(source, step) for source in self.sources]
+        return np.stack(columns, axis=-1) if columns else np.zeros((batch_size(step.observations), 0))
 
     def now(self, observations: Observations) -> Array:
-        """The limited signals (n, S) in these observations, NaN where they are only in the info of a step."""
-        return np.zeros((batch_size(observations), 0))
+        """The measured signals (n, S) in these observations, NaN where they are only in the info of a step."""
+        columns = [signal_in(source, observations) for source in self.sources]
+        return np.stack(columns, axis=-1) if columns else np.zeros((batch_size(observations), 0))
 
     @property
     def num_costs(self) -> int:

@@ -19,21 +19,24 @@ from safexp.constraints.base import (
 )
 from safexp.core.arrays import Array, Observations, batch_size
 from safexp.core.costs import CostSource
+from safexp.core.obstacles import Obstacles
 
 
 @dataclass(frozen=True)
 class Instantaneous(Constraint):
-    """Every cost is at most `limit` (Problem 3): b_h = ξ₃."""
+    """Every cost is at most `limit` (Problem 3): b_h = ξ₃. For `among` see `Budget`."""
 
     limit: float
     cost: CostSource = "cost"
     cost_max: float = 1.0
+    among: Obstacles | None = None
     on_every_step: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_limit(self, "limit", self.limit)
         check_positive(self, "cost_max", self.cost_max)
         check_cost(self, self.cost)
+        object.__setattr__(self, "among", Obstacles.of(self.among))
 
     def threshold(self, state: Array) -> Array:
         return np.full(len(state), self.limit / self.cost_max + TOLERANCE)

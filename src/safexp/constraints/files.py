@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from safexp import constraints
 from safexp.constraints.all_of import AllOf
 from safexp.constraints.base import Constraint
 from safexp.core.files import CheckpointError, Document, class_named, plain
+from safexp.core.obstacles import Obstacles
 
 
 def describe_constraint(constraint: Constraint) -> Document:
@@ -18,7 +20,7 @@ def describe_constraint(constraint: Constraint) -> Document:
         return {"name": type(constraint).__name__, "settings": {}, "functions": ["itself"]}
     fields = {field.name: getattr(constraint, field.name) for field in dataclasses.fields(constraint)}  # type: ignore[arg-type]
     functions = [name for name, value in fields.items() if _holds_function(value)]
-    settings = {name: plain(value) for name, value in fields.items() if value is not None and name not in functions}
+    settings = {name: _as_json(value) for name, value in fields.items() if value is not None and name not in functions}
     return {"name": type(constraint).__name__, "settings": settings, "functions": functions}
 
 
@@ -38,6 +40,10 @@ def build_constraint(document: Document) -> Constraint:
 def has_functions(document: Document) -> bool:
     """Whether a constraint in JSON had a function, which must be passed again."""
     return bool(document.get("functions")) or any(has_functions(part) for part in document.get("parts", ()))
+
+
+def _as_json(value: Any) -> Any:
+    return dataclasses.asdict(value) if isinstance(value, Obstacles) else plain(value)
 
 
 def _holds_function(value: object) -> bool:

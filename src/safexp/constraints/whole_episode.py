@@ -20,6 +20,7 @@ from safexp.constraints.base import (
 )
 from safexp.core.arrays import Array, Observations, batch_size
 from safexp.core.costs import CostSource, StatePredicate, Step, indicator
+from safexp.core.obstacles import Obstacles
 
 LEAST_WEIGHT = 1e-200
 """Smallest weight of a discounted cost: below it, a cost could no longer change the sum."""
@@ -32,12 +33,16 @@ class Budget(Constraint):
     With the first cost undiscounted, b₁ = ξ₁ and b_{h+1} = (b_h − g_h) / γ_g (the η recursion of Appendix B). The
     recursion is kept as the sum S spent so far and the weight γʰ of the next cost, b_h = (ξ₁ − S) / γʰ, whose
     rounding errors do not grow with h. A limit of zero allows costs of zero.
+
+    `among` names the obstacles within which a robot's step costs `cost_max`, for a certificate that looks ahead
+    (`PlanarPath`); costs themselves are still read from `cost`.
     """
 
     limit: float
     discount: float = 1.0
     cost: CostSource = "cost"
     cost_max: float = 1.0
+    among: Obstacles | None = None
     memory: ClassVar[int] = 2
     in_observation: ClassVar[bool] = True
 
@@ -46,6 +51,7 @@ class Budget(Constraint):
         check_discount(self, self.discount)
         check_positive(self, "cost_max", self.cost_max)
         check_cost(self, self.cost)
+        object.__setattr__(self, "among", Obstacles.of(self.among))
 
     @property
     def largest_threshold(self) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from safexp.constraints.base import TOLERANCE, Constraint, check_positive, exceeds
 from safexp.core.arrays import Array, Observations, batch_size
 from safexp.core.costs import Step, refuse
-from safexp.core.signals import Sides, SignalSource, check_source, name_of_signal, signal_after, signal_in
+from safexp.core.signals import Sides, SignalSource, check_source, name_of_signal
 
 Limit = float | Sequence[float] | Mapping[int, float] | Callable[[NDArray[np.int64]], ArrayLike]
 """A number; one for each of several signals; a schedule {first step: limit}; or a function of the steps (n,)."""
@@ -105,14 +105,10 @@ class Within(Constraint):
 
     def measured(self, step: Step) -> Array:
         """The signals (n, S) after a step, in the user's units; raises `SignalError` if one is not finite."""
-        values = np.stack([signal_after(source, step) for source in self.sources], axis=-1)
+        values = super().measured(step)
         for name, column in zip(self.names, values.T, strict=True):
             refuse(~np.isfinite(column), column, f"the signal {name} must be a finite number")
         return values
-
-    def now(self, observations: Observations) -> Array:
-        """The signals (n, S) in these observations, NaN where they are only in the info of a step."""
-        return np.stack([signal_in(source, observations) for source in self.sources], axis=-1)
 
     # The constraint
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +14,9 @@ from safexp.core.arrays import Array, Observations, batch_size
 from safexp.core.costs import Step
 
 SignalSource = int | str | Callable[[Observations], ArrayLike]
-"""The index of an observation's entry, a key of the observation or the info, or a function of observations (n, ...)."""
+"""The index of an observation's entry, a key of the observation or the info, or a function of observations (n, ...).
+
+A key such as `imu[2]` is an entry of the array under the key `imu`, flattened and counted from 0."""
 
 
 class Sides(NamedTuple):
@@ -54,6 +58,33 @@ def name_of_signal(source: SignalSource) -> str:
     if isinstance(source, str):
         return source
     return getattr(source, "__name__", "signal") if callable(source) else f"observation[{source}]"
+
+
+@lru_cache(maxsize=1024)
+def key_and_entry(name: str) -> tuple[str, int | None]:
+    """Key of an info or a log, and the entry of its array if the name has one: `imu[2]` -> (`imu`, 2)."""
+    found = re.fullmatch(r"(.+)\[(\d+)\]", name)
+    return (name, None) if found is None else (found[1], int(found[2]))
+
+
+def column_of(values: NDArray[Any], name: str) -> NDArray[Any]:
+    """Values (n,) of a signal in the array (n, ...) under its key.
+
+    Raises:
+        ValueError: if the array does not have one number for each, or not that entry.
+    """
+    key, entry = key_and_entry(name)
+    if entry is None:
+        if values.ndim != 1:
+            raise ValueError(
+                f"info[{key!r}] has the shape {values.shape[1:]} at a step, expected a single number: name one of its "
+                f"entries, such as {key}[0]."
+            )
+        return values
+    flat = values.reshape(len(values), -1)
+    if entry >= flat.shape[1]:
+        raise ValueError(f"signal {name}: info[{key!r}] has {flat.shape[1]} entries, counted from 0.")
+    return flat[:, entry]
 
 
 def in_observation(source: SignalSource, observations: Observations) -> bool:
@@ -99,7 +130,4 @@ def signal_after(source: SignalSource, step: Step) -> Array:
     if in_observation(source, step.next_observations):
         return signal_in(source, step.next_observations)
     assert isinstance(source, str), "everything else is in the observation"
-    values = np.asarray(step.info(source), dtype=np.float64)
-    if values.shape != (batch_size(step.observations),):
-        raise ValueError(f"info[{source!r}] has the shape {values.shape[1:]} at a step, expected a single number.")
-    return values
+    return column_of(np.asarray(step.info(key_and_entry(source)[0]), dtype=np.float64), source)

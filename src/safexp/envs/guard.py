@@ -15,6 +15,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from safexp.backups.drills import Drills, discounts_of
 from safexp.backups.penalty import Penalty
+from safexp.backups.promises import Promises
 from safexp.backups.recovery import Driven, Recovery, Reset
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Flags, Observations, take
@@ -104,7 +105,9 @@ class Guard(Recording):
         self._question: Question | None = None
         self._glance: Glance | None = None
         self._decisions: Decisions
-        self.drills = Drills(n, self.backup.horizon, self.backup.drills, discounts_of(constraint))
+        discounts = discounts_of(constraint)
+        self.drills = Drills(n, self.backup.horizon, self.backup.drills, discounts)
+        self.promises = Promises(n, ~np.isnan(discounts))
         self._states: Array = np.empty((n, 0))
         self._viable = self._everywhere
         self._last_safe = np.full((n, *(venv.action_space.shape or ())), np.nan)
@@ -166,13 +169,18 @@ class Guard(Recording):
         if self._driving.any():
             actions, bounds = decided.actions.copy(), decided.upper_bounds.copy()
             actions[self._driving] = self.backup.act(take(self._raw, self._driving))
+            lost = self._driving & self.promises.broken
+            if lost.any():
+                actions[lost] = self.backup.rescue_from(take(self._raw, lost))
             bounds[self._driving] = 1.0
             kept = ~self._driving
             self._decisions = Decisions(
                 actions, decided.intervened & kept, self._nowhere, decided.vouched & kept, bounds
             )
         self._drilling = drilling
-        self.drills.begin(~self._driving & ~self._decisions.vouched, self._decisions.upper_bounds)
+        own = ~self._driving & ~self._decisions.vouched
+        self.drills.begin(own, self._decisions.upper_bounds)
+        self.promises.renew(own, self._decisions.upper_bounds)
 
     def note(self, taken: Taken) -> None:
         """Line 4: pass a step to the shield, the quantifier and the next search."""
@@ -182,6 +190,8 @@ class Guard(Recording):
         if vouched.any():
             self.shield.note_vouched(self._states[vouched], taken.costs[vouched], self.account.certifiable[vouched])
         self.measured = self.constraint.measured(taken.received.step)
+        if self.backup.horizon:
+            self.promises.note(taken.costs)
         self.frontier.reach(self.constraint.margins(taken.costs, taken.thresholds, self.measured))
         following = self._states[:, :0]
         if self.shield.quantifier.looks_ahead:
@@ -197,6 +207,7 @@ class Guard(Recording):
         self._states = self.shield.states(self._raw, self.measured)
         self._last_safe[fresh] = np.nan
         self._driving[fresh] = False
+        self.promises.begin(fresh)
         self._first = np.where(rows, fresh | self._first, self._first)
         if self.shielding:
             self._look(rows)
@@ -209,8 +220,10 @@ class Guard(Recording):
         stopped = ~dones & ~self._viable
         ended = dones | stopped
         penalised = rewards.copy()
-        if self.penalty is not None and self._glance is not None and stopped.any():
-            penalised[stopped] = self.penalty(self._glance.least_width(stopped))
+        if self.penalty is not None and stopped.any():
+            glance = None if self.backup.horizon else self._glance
+            width = np.ones(int(stopped.sum())) if glance is None else glance.least_width(stopped)
+            penalised[stopped] = self.penalty(width)
         if self.penalty is not None and self.penalty.moved:
             moves = self.penalty.of_moves(self.action_space, self._proposed, self._chosen.actions)
             penalised -= np.where(self._drilling, 0.0, moves)
@@ -360,9 +373,10 @@ class Guard(Recording):
             question, certifiable = question.rows(rows), certifiable[rows]
             last_safe, driving = last_safe[rows], driving[rows]
         discrete = isinstance(self.action_space, spaces.Discrete)
-        if self.backup.horizon and not discrete:  # a learner without a safe action hands over: no search is needed
-            self._viable = self._everywhere
-            return
+        if self.backup.horizon:  # a learner without a safe action hands over
+            self._viable = ~self.promises.hopeless(self.account.thresholds)
+            if not discrete:  # no search is needed
+                return
         with self.span("shield"):
             glance = self.shield.glance(question, None if discrete else last_safe)
         self._driving[rows] = self.backup.takes_over(question.observations, certifiable, driving)
@@ -370,7 +384,8 @@ class Guard(Recording):
             self._glance = glance
         else:
             self._glance.replace(rows, glance)
-        self._viable = self._everywhere if self.backup.horizon else self._glance.viable
+        if not self.backup.horizon:
+            self._viable = self._glance.viable
 
     def _nothing_safe(self, what: str) -> NothingSafeError:
         return NothingSafeError(f"{what}. {advice(self.constraint, self.shield, self.measured)}")

@@ -22,6 +22,7 @@ from stable_baselines3.common.vec_env import (
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from safexp.core.arrays import Array, Observations, take
+from safexp.core.signals import column_of, key_and_entry
 from safexp.envs.infos import Infos
 from safexp.envs.six_values import SixTuple
 
@@ -79,12 +80,14 @@ def reset_some(venv: VecEnv, environments: NDArray[np.bool_], observations: Obse
     return put(observations, indices, rows)
 
 
-def first_told(venv: VecEnv, key: str) -> Array:
-    """Entry of each environment's info at its latest reset, as an array (n,), NaN where it gave no number."""
-    inner = venv.unwrapped
+def first_told(venv: VecEnv, name: str) -> Array:
+    """Signal in each environment's info at its latest reset, as an array (n,), NaN where it gave no number."""
+    inner, (key, entry) = venv.unwrapped, key_and_entry(name)
     if isinstance(inner, BatchedVecEnv):
-        return inner.first.get(key, np.full(venv.num_envs, np.nan))
-    return Infos.of(inner.reset_infos).readable(key)
+        return column_of(inner.first[key], name) if key in inner.first else np.full(venv.num_envs, np.nan)
+    if entry is None:
+        return Infos.of(inner.reset_infos).readable(key)
+    return np.array([np.ravel(info[key])[entry] if key in info else np.nan for info in inner.reset_infos])
 
 
 def put(observations: Observations, indices: Sequence[int], rows: Sequence[Any]) -> Observations:
@@ -155,13 +158,14 @@ class BatchedVecEnv(VecEnv):
         return self._observations, np.asarray(rewards), dones, infos  # type: ignore[return-value]
 
     def _note_first(self, infos: dict[str, Any], rows: NDArray[np.bool_]) -> None:
-        """Keep the single numbers in the infos of these environments' first states."""
+        """Keep the numbers in the infos of these environments' first states."""
         for key, values in infos.items():
             if key.startswith("_") or not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
                 continue
-            if values.shape == (self.num_envs,):
-                told = np.where(infos.get(f"_{key}", True), values, np.nan)
-                self.first[key] = np.where(rows, told, self.first.get(key, np.nan))
+            if values.ndim and len(values) == self.num_envs:
+                ones = (-1, *[1] * (values.ndim - 1))
+                told = np.where(np.reshape(infos.get(f"_{key}", True), ones), values, np.nan)
+                self.first[key] = np.where(rows.reshape(ones), told, self.first.get(key, np.nan))
 
     def close(self) -> None:
         self.envs.close()

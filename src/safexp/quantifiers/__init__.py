@@ -11,6 +11,7 @@ from safexp.quantifiers.gp.sparse import SparseGP
 from safexp.quantifiers.known import Known
 from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
 from safexp.quantifiers.per_cost import PerCost
+from safexp.quantifiers.planar_path import PlanarPath
 from safexp.quantifiers.rollout import Rollout
 from safexp.quantifiers.unknown import Unknown
 
@@ -26,6 +27,7 @@ __all__ = [
     "Known",
     "Link",
     "PerCost",
+    "PlanarPath",
     "Quantifier",
     "Rollout",
     "SparseGP",

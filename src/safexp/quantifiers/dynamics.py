@@ -1,160 +1,77 @@
-"""One-step model of the whole state: least squares on monomials of states and actions."""
+"""One-step model of the whole state: a polynomial of states and actions."""
 
 from __future__ import annotations
 
-from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
-from safexp.quantifiers.regression import standards
+from safexp.quantifiers.polynomial import Polynomial
 
-MOST_FEATURES = 400
-"""Largest number of monomials of a model, so that one step is a small matrix product."""
-
-ROWS_PER_FEATURE = 10
-"""Smallest number of transitions per monomial."""
-
-LEAST_NOISE = 1e-6
-"""Lower limit of the one-step residual, as a share of the size of the changes."""
-
-BEYOND = 1.0
-"""Standard deviations beyond the data at which inputs are clipped, so that polynomials do not diverge."""
-
-SINGULAR = 1e-10
-"""Share of the largest eigenvalue below which a combination of features varied only by rounding error."""
+PREFIX = "dynamics."
+"""Prefix of the names of its arrays in a file."""
 
 
 class Dynamics:
     """Change of a state in one step, x' = x + Wᵀφ(x, a), where φ contains all monomials up to a degree.
 
-    Inputs are standardised by the first data; for degree 2 or 3 they are clipped one standard deviation beyond the
-    data, where polynomials diverge. Only Φᵀ·Φ and Φᵀ·Y are accumulated, so that the cost of an update does not grow
-    with the number of transitions seen.
-
     Args:
-        degree: degree of the monomials.
+        degree: degree of the monomials; inputs of degree 2 or 3 are clipped beyond the data (`Polynomial`).
         inputs: entries of the state that the change depends on; all by default. Every entry is predicted.
     """
 
     def __init__(self, degree: int, inputs: tuple[int, ...] | None = None) -> None:
         self.degree = degree
         self.inputs = inputs
-        self._sums: dict[str, Array] = {}
-        self._powers: list[NDArray[np.int64]] = []
-        self._weights = self._root = np.zeros((0, 0))
+        self._change = Polynomial(degree)
         self._linear: tuple[Array, Array, Array] | None = None
-        self.noise: Array = np.zeros(0)
-        """Root-mean-square residual (ds,) of one step."""
 
     @property
     def known(self) -> bool:
         """Whether the model has learned anything."""
-        return bool(self._sums)
+        return self._change.known
+
+    @property
+    def noise(self) -> Array:
+        """Root-mean-square residual (ds,) of one step."""
+        return self._change.noise
 
     def add(self, states: Array, actions: Array, following: Array) -> None:
         """Learn from transitions: states (n, ds), encoded actions (n, da), next states (n, ds)."""
-        pairs, change = self._pairs(states, actions), following - states
-        if not self.known:
-            shift, scale = standards(pairs)
-            self._prepare(pairs.shape[1])
-            size = 1 + sum(len(part) for part in self._powers)
-            self._sums = {
-                "shift": shift,
-                "scale": scale,
-                "gram": np.zeros((size, size)),
-                "product": np.zeros((size, change.shape[1])),
-                "squares": np.zeros(change.shape[1]),
-                "count": np.zeros(1),
-                "extent": np.zeros((2, len(shift))),
-            }
-        standard = (pairs - self._sums["shift"]) / self._sums["scale"]
-        reached = np.stack([standard.min(axis=0) - BEYOND, standard.max(axis=0) + BEYOND])
-        low, high = self._sums["extent"]
-        self._sums["extent"] = np.stack([np.minimum(low, reached[0]), np.maximum(high, reached[1])])
-        features, sums = self._features(pairs), self._sums
-        sums["gram"] = sums["gram"] + features.T @ features
-        sums["product"] = sums["product"] + features.T @ change
-        sums["squares"] = sums["squares"] + (change**2).sum(axis=0)
-        sums["count"] = sums["count"] + len(change)
-        self._solve()
+        self._change.add(self._pairs(states, actions), following - states)
+        self._linear = self._folded(states.shape[1])
 
     def step(self, states: Array, actions: Array) -> Array:
         """Next states (n, ds)."""
         if self._linear is not None:  # the same in three products, since no feature has to be clipped
             of_states, of_actions, constant = self._linear
             return states @ of_states + actions @ of_actions + constant
-        return states + self._features(self._pairs(states, actions)) @ self._weights
+        return states + self._change.at(self._change.features(self._pairs(states, actions)))
 
     def leverage(self, states: Array, actions: Array) -> Array:
         """Uncertainty at these inputs (n,): standard deviation of the prediction, in units of the residual's."""
-        return np.linalg.norm(self._features(self._pairs(states, actions)) @ self._root, axis=-1)
+        return self._change.leverage(self._change.features(self._pairs(states, actions)))
 
     def state(self) -> dict[str, Array]:
         """Named arrays, to be saved."""
-        return {f"dynamics.{name}": part.copy() for name, part in self._sums.items()}
+        return self._change.state(PREFIX)
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Restore the output of `state`."""
-        prefix = "dynamics."
-        self._sums = {
-            name.removeprefix(prefix): np.array(part) for name, part in state.items() if name.startswith(prefix)
-        }
-        if self.known:
-            self._prepare(len(self._sums["shift"]))
-            self._solve()
-
-    def _prepare(self, size: int) -> None:
-        self._powers = [
-            np.array(list(combinations_with_replacement(range(size), power))) for power in range(1, self.degree + 1)
-        ]
+        self._change.restore(state, PREFIX)
+        self._linear = self._folded(len(self.noise)) if self.known else None
 
     def _pairs(self, states: Array, actions: Array) -> Array:
         return np.concatenate([states if self.inputs is None else states[:, list(self.inputs)], actions], axis=1)
 
-    def _features(self, pairs: Array) -> Array:
-        """Monomials (n, p) of the standardised inputs (n, d), the constant first."""
-        limit = self._sums["extent"]
-        standard = np.minimum(np.maximum((pairs - self._sums["shift"]) / self._sums["scale"], limit[0]), limit[1])
-        parts = [np.ones((len(pairs), 1)), standard]
-        parts += [standard[:, powers].prod(axis=2) for powers in self._powers[1:]]
-        return np.concatenate(parts, axis=1)
-
-    def _solve(self) -> None:
-        """Ridge regression; directions without variation keep a deviation of the size of the changes."""
-        sums, count = self._sums, self._sums["count"][0]
-        eigenvalues, axes = np.linalg.eigh(sums["gram"])
-        varied = eigenvalues > SINGULAR * eigenvalues[-1]
-        eigenvalues = np.where(varied, eigenvalues, 0.0)
-        inverse = np.divide(1.0, eigenvalues, out=np.zeros_like(eigenvalues), where=varied)
-        along = axes.T @ sums["product"]
-        left = sums["squares"] - (inverse[:, None] * along**2).sum(axis=0)
-        size = np.maximum(sums["squares"] / count, np.finfo(np.float64).tiny)
-        freedom = max(count - np.count_nonzero(varied), 1.0)
-        noise = np.maximum(left / freedom, LEAST_NOISE**2 * size)
-        ridge = max(float((noise / size).min()), LEAST_NOISE**2)
-        self._weights = axes @ (along / (eigenvalues + ridge)[:, None])
-        self._root = axes / np.sqrt(eigenvalues + ridge)
-        self.noise = np.sqrt(noise)
-        self._linear = self._folded() if self.degree == 1 else None
-
-    def _folded(self) -> tuple[Array, Array, Array]:
+    def _folded(self, size: int) -> tuple[Array, Array, Array] | None:
         """A linear model as matrices of plain states (ds, ds) and actions (da, ds), and a constant (ds,)."""
-        shift, scale, size = self._sums["shift"], self._sums["scale"], self._weights.shape[1]
-        slopes = self._weights[1:] / scale[:, None]
+        if self.degree != 1:
+            return None
+        slopes, constant = self._change.slopes()
         inputs = list(range(size)) if self.inputs is None else list(self.inputs)
         of_states = np.eye(size)
         np.add.at(of_states, inputs, slopes[: len(inputs)])
-        return of_states, slopes[len(inputs) :], self._weights[0] - shift @ slopes
-
-
-def degrees(num_inputs: int, rows: int) -> list[int]:
-    """Degrees of monomials that this many inputs and transitions allow; 1 is always among them."""
-    allowed, size = [1], 1 + num_inputs
-    for degree in (2, 3):
-        size = size * (num_inputs + degree) // degree
-        if size <= MOST_FEATURES and rows >= ROWS_PER_FEATURE * size:
-            allowed.append(degree)
-    return allowed
+        return of_states, slopes[len(inputs) :], constant

@@ -72,7 +72,7 @@ def replay(model: Dynamics, course: Course, data: Transitions, starts: NDArray[n
     the backup's action in the true state, so that feedback corrects the prediction as it corrected the machine. A
     discrete action is the backup's if the logged one was, otherwise the logged one.
     """
-    following, numbers, order = next_states_of(data), stretches_of(data), _in_order(data)
+    following, numbers, order = next_states_of(data), stretches_of(data), in_order(data)
     at = np.argsort(order)[starts] + np.arange(course.horizon + 1)[:, None]  # (T, w)
     rows = order[np.minimum(at, len(order) - 1)]
     within = (at < len(order)) & (numbers[rows] == numbers[starts])
@@ -92,7 +92,7 @@ def replay(model: Dynamics, course: Course, data: Transitions, starts: NDArray[n
 
 def drilled(course: Course, data: Transitions) -> NDArray[np.int64]:
     """Transitions (w,) after which the backup drove for its horizon."""
-    order, numbers = _in_order(data), stretches_of(data)
+    order, numbers = in_order(data), stretches_of(data)
     own = (np.abs(data.actions - course.act(data.states)).max(axis=1) <= SAME_ACTION)[order]
     breaks = ~own | np.append(True, numbers[order][1:] != numbers[order][:-1])  # ends of the backup's runs
     ends = np.append(np.flatnonzero(breaks), len(order))
@@ -102,10 +102,10 @@ def drilled(course: Course, data: Transitions) -> NDArray[np.int64]:
 
 def evenly(data: Transitions) -> NDArray[np.int64]:
     """Indices of evenly spaced transitions, as many as are worth replaying."""
-    return _in_order(data)[:: max(1, -(-len(data.states) // MOST_WINDOWS))]
+    return in_order(data)[:: max(1, -(-len(data.states) // MOST_WINDOWS))]
 
 
-def _in_order(data: Transitions) -> NDArray[np.int64]:
+def in_order(data: Transitions) -> NDArray[np.int64]:
     """Indices of the transitions, stretch by stretch."""
     return np.argsort(stretches_of(data), kind="stable")
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from safexp.core.arrays import Array
 from safexp.core.signals import Sides
 from safexp.quantifiers.base import Quantifier, Transitions, arguments_of, error_in_widths, rows_of, stretches_of
-from safexp.quantifiers.dynamics import Dynamics, degrees
+from safexp.quantifiers.dynamics import Dynamics
+from safexp.quantifiers.polynomial import degrees
 from safexp.quantifiers.regression import check_delta
 from safexp.quantifiers.replays import Course, Prediction, drilled, drive, evenly, next_states_of, replay
 from safexp.quantifiers.support import REACH, Support

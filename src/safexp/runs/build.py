@@ -22,6 +22,7 @@ from safexp.constraints.parse import together
 from safexp.core.arrays import Array
 from safexp.core.costs import CostSource
 from safexp.core.encoding import encoded_size
+from safexp.core.obstacles import Obstacles
 from safexp.envs.early_termination import EarlyTermination
 from safexp.envs.recording import Recorded, Recording
 from safexp.envs.saute import Saute
@@ -37,6 +38,7 @@ from safexp.quantifiers import (
     ExactGP,
     FeatureRegression,
     Known,
+    PlanarPath,
     Quantifier,
     Rollout,
     SparseGP,
@@ -49,7 +51,13 @@ from safexp.shield.logs import Log, read_log
 from safexp.tasks.knowledge import Knowledge, knowledge_of
 
 LEARNED = MappingProxyType(
-    {"sparse-gp": SparseGP, "deep-gp": DeepGP, "features": FeatureRegression, "rollout": Rollout}
+    {
+        "sparse-gp": SparseGP,
+        "deep-gp": DeepGP,
+        "features": FeatureRegression,
+        "rollout": Rollout,
+        "planar-path": PlanarPath,
+    }
 )
 """Learned quantifiers that need no knowledge of the task."""
 
@@ -64,14 +72,14 @@ def build(config: RunConfig, to_use: bool = False) -> Agent:
     if to_use:
         options = {name: options[name] for name in POLICY_OPTIONS if name in options}
     envs = make_envs(config.task, config.num_envs, config.task_options)
-    constraint = make_constraint(config)
+    knowledge = knowledge_of(envs)
+    constraint = make_constraint(config, knowledge.obstacles)
     if is_own(config.method):
         return make_own_agent(config, envs, constraint, learner, options)
     try:
         if config.method != "mase":
             recorded, options = make_recorded(config, as_vec_env(envs), constraint, options)
             return Baseline(recorded, learner, learner_options=options, seed=config.seed)
-        knowledge = knowledge_of(envs)
         return MASE(
             envs,
             constraint,
@@ -143,14 +151,15 @@ def make_envs(task: str, num_envs: int, options: Mapping[str, Any] = MappingProx
         raise ValueError(f"cannot make task {task!r}: {error}") from error
 
 
-def make_constraint(config: RunConfig) -> Constraint:
-    """The constraint of a run's settings, including its limits on signals."""
-    parts: list[Constraint] = [] if config.constraint == "within" else [make_named_constraint(config)]
+def make_constraint(config: RunConfig, obstacles: Obstacles | None = None) -> Constraint:
+    """The constraint of a run's settings, including its limits on signals, and the task's obstacles if needed."""
+    among = obstacles if config.quantifier == "planar-path" else None
+    parts: list[Constraint] = [] if config.constraint == "within" else [make_named_constraint(config, among)]
     parts += together(config.signal_limits)
     return parts[0] if len(parts) == 1 else AllOf(*parts)
 
 
-def make_named_constraint(config: RunConfig) -> Constraint:
+def make_named_constraint(config: RunConfig, among: Obstacles | None = None) -> Constraint:
     """The constraint named in a run's settings."""
     if config.constraint == "margin":
         return Margin(config.cost_max)
@@ -160,8 +169,8 @@ def make_named_constraint(config: RunConfig) -> Constraint:
         return Schedule(each, make_cost(config), config.cost_max)
     assert config.limit is not None, "complete settings have a limit"
     if config.constraint == "instantaneous":
-        return Instantaneous(config.limit, make_cost(config), config.cost_max)
-    return Budget(config.limit, config.discount, make_cost(config), config.cost_max)
+        return Instantaneous(config.limit, make_cost(config), config.cost_max, among)
+    return Budget(config.limit, config.discount, make_cost(config), config.cost_max, among)
 
 
 def make_cost(config: RunConfig) -> CostSource:
@@ -248,7 +257,7 @@ def make_backup(config: RunConfig, knowledge: Knowledge) -> Recovery:
                 "attribute knowledge=safexp.Knowledge(backup=(<controller>, <steps until it rests>)), or use another "
                 "backup."
             )
-        return Backup(*knowledge.backup, **check_settings(Backup, options))
+        return Backup(*knowledge.backup, rescue=knowledge.rescue, **check_settings(Backup, options))
     if knowledge.fallback is None:
         raise ValueError(
             f"backup='fallback': task {config.task!r} provides no controller that drives to safety. Give its "
@@ -270,7 +279,8 @@ def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:
         return None
     if config.seed_data is not None:
         return read_log(config.seed_data)
-    if knowledge.log is None:
+    record = knowledge.drill_log if config.quantifier == "planar-path" else knowledge.log
+    if record is None:
         if config.constraint == "budget" or is_own(config.quantifier):
             return None
         raise ValueError(
@@ -279,7 +289,7 @@ def make_seed_data(config: RunConfig, knowledge: Knowledge) -> Log | None:
             "knowledge=safexp.Knowledge(log=<function of a generator that returns a Log>), a file as --seed-data, or "
             "use --constraint budget."
         )
-    log = knowledge.log(np.random.default_rng(config.seed))
+    log = record(np.random.default_rng(config.seed))
     if config.constraint == "margin" and log.margins is None:
         raise ValueError(f"task {config.task!r} logs no margins: use --constraint budget or instantaneous.")
     return log

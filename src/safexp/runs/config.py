@@ -34,9 +34,9 @@ METHOD_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 ConstraintName = Literal["budget", "instantaneous", "margin", "schedule", "within"]
 BackupName = Literal["reset", "controller", "fallback", "learned-reset"]
-FITTED = ("sparse-gp", "deep-gp", "features", "rollout")
+FITTED = ("sparse-gp", "deep-gp", "features", "rollout", "planar-path")
 """Quantifiers whose widths are a fit, without a guarantee until they are calibrated."""
-QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp", "features", "rollout"]
+QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp", "features", "rollout", "planar-path"]
 
 
 def _or_own(choices: Any) -> Any:
@@ -95,8 +95,9 @@ class RunConfig:
         quantifier: `unknown` (costs are at most `cost_max`: needs a budget), `known` (the task provides its cost
             function), or learned, from safe transitions if the task provides some: `exact-gp` (its bound holds if the
             task's settings do), `sparse-gp` (fast; no guarantee), `deep-gp` (the paper's; no guarantee), `features`
-            (linear in random or learned features) or `rollout` (a one-step model rolled out through the backup
-            controller), or `package:Name`, a custom quantifier.
+            (linear in random or learned features), `rollout` (a one-step model rolled out through the backup
+            controller) or `planar-path` (the path of a robot and its backup past obstacles), or `package:Name`, a
+            custom quantifier.
         quantifier_options: settings of the quantifier, which override those that the task recommends; with
             {"target": "margin"} a learned one models the task's signed margin instead of its cost.
         calibrate: calibrate the quantifier's widths on held-out stretches and on misses during the run
@@ -207,7 +208,7 @@ class RunConfig:
         constraint: ConstraintName = self.constraint
         if self.within and constraint == "budget" and self.limit is None:
             constraint = "within"
-        learned = self.quantifier in FITTED and constraint != "budget"
+        learned = self.quantifier in FITTED and (constraint != "budget" or self.quantifier == "planar-path")
         return dataclasses.replace(
             self,
             constraint=constraint,

@@ -10,11 +10,13 @@ from gymnasium import spaces
 
 from safexp.constraints import AllOf, Constraint, Within
 from safexp.core.encoding import encoded_size
+from safexp.core.obstacles import Obstacles
 from safexp.quantifiers.base import Quantifier, Transitions, inner_of
 from safexp.quantifiers.calibrated import Calibrated
 from safexp.quantifiers.change import ChangeModel
 from safexp.quantifiers.known import Known
 from safexp.quantifiers.per_cost import PerCost
+from safexp.quantifiers.planar_path import PlanarPath
 from safexp.quantifiers.rollout import Rollout
 from safexp.quantifiers.unknown import Unknown
 from safexp.shield.lookahead import BackupController, course_of
@@ -79,15 +81,17 @@ def warn_of_backup(quantifier: Quantifier, data: Transitions) -> None:
 
 def _for_part(constraint: Constraint, quantifier: Quantifier, setting: _Setting) -> Quantifier:
     """Quantifier for the costs of one simple constraint."""
+    if isinstance(quantifier, Calibrated):
+        inner = _for_part(constraint, quantifier.quantifier, setting)
+        return quantifier if inner is quantifier.quantifier else Calibrated(inner, **quantifier.settings())
+    if isinstance(quantifier, PlanarPath):
+        return quantifier if quantifier.bound else _planar(constraint, quantifier, setting)
     if not isinstance(constraint, Within):
         if quantifier.looks_ahead:
             raise ValueError(
                 f"Rollout answers for limits on signals, Within(...), not for {type(constraint).__name__}."
             )
         return quantifier
-    if isinstance(quantifier, Calibrated):
-        inner = _for_part(constraint, quantifier.quantifier, setting)
-        return quantifier if inner is quantifier.quantifier else Calibrated(inner, **quantifier.settings())
     if isinstance(quantifier, Rollout) and quantifier.bound:
         return quantifier
     if isinstance(quantifier, Rollout):
@@ -106,6 +110,20 @@ def _for_part(constraint: Constraint, quantifier: Quantifier, setting: _Setting)
     if isinstance(quantifier, Unknown) and constraint.num_costs > 1:
         return PerCost.of(quantifier, constraint.num_costs)
     return quantifier
+
+
+def _planar(constraint: Constraint, quantifier: PlanarPath, setting: _Setting) -> PlanarPath:
+    """Certificate of a robot's path, for the obstacles of a constraint."""
+    among: Obstacles | None = getattr(constraint, "among", None)
+    if among is None:
+        raise ValueError(
+            f"PlanarPath looks for obstacles, and {type(constraint).__name__} names none: give Budget(limit, "
+            "among=Obstacles(count, radius)) or Instantaneous(...) likewise."
+        )
+    if setting.backup is None or not setting.backup.horizon or setting.actions is None:
+        raise ValueError("PlanarPath looks ahead to a backup: give backup=Backup(controller, horizon).")
+    course = course_of(setting.backup, constraint, setting.observations, setting.actions)
+    return quantifier.bound_to(among, course, encoded_size(setting.observations), not constraint.on_every_step)
 
 
 def _inputs(constraint: Within, space: spaces.Space[Any]) -> tuple[int, ...]:

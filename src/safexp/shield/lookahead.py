@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from safexp.constraints import Constraint, Within
+from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Observations
 from safexp.core.encoding import decode_observations, encode_actions, encoded_size
 from safexp.core.signals import in_observation, signal_in
@@ -27,19 +28,12 @@ class BackupController(Protocol):
 
 def course_of(
     backup: BackupController,
-    constraint: Within,
+    constraint: Constraint,
     observation_space: spaces.Space[Any],
     action_space: spaces.Box | spaces.Discrete,
 ) -> Course:
-    """Backup as functions of states: encoded observations, followed by the signals that the constraint limits.
-
-    A signal that is an entry or a function of the observation is computed from the predicted observation; a signal that
-    appears only in the info of a step is predicted like the rest of the state.
-    """
+    """Backup as functions of states: encoded observations, followed by the signals that the constraint measures."""
     size = encoded_size(observation_space)
-    example = decode_observations(observation_space, np.zeros((1, size)))
-    box = isinstance(observation_space, spaces.Box)
-
     low = high = None
     if isinstance(action_space, spaces.Box):
         low, high = (part.ravel().astype(np.float64) for part in (action_space.low, action_space.high))
@@ -50,6 +44,18 @@ def course_of(
             return encode_actions(action_space, np.asarray(actions))
         encoded = np.asarray(actions, dtype=np.float64).reshape(len(states), -1)
         return np.minimum(np.maximum(encoded, low), high)  # np.clip, at half its price for few numbers
+
+    return Course(act, _signals_of(constraint, observation_space), backup.horizon, low, high)
+
+
+def _signals_of(constraint: Constraint, observation_space: spaces.Space[Any]) -> Callable[[Array], Array]:
+    """Function that returns the signals (T, n, S) of successive states (T, n, ds).
+
+    A signal that is an entry or a function of the observation is computed from the predicted observation; a signal that
+    appears only in the info of a step is predicted like the rest of the state.
+    """
+    size, box = encoded_size(observation_space), isinstance(observation_space, spaces.Box)
+    example = decode_observations(observation_space, np.zeros((1, size)))
 
     def signals(trajectory: Array) -> Array:
         states = trajectory.reshape(-1, trajectory.shape[-1])
@@ -66,7 +72,7 @@ def course_of(
                 columns[:, k] = signal_in(source, observations)
         return columns.reshape(*trajectory.shape[:2], -1)
 
-    return Course(act, signals, backup.horizon, low, high)
+    return signals
 
 
 def largest_bound(constraint: Constraint | None, backup: BackupController | None) -> float:

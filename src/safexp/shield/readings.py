@@ -18,7 +18,7 @@ def readings_of(constraint: Constraint) -> int:
 def by_limit(constraint: Constraint, readings: Array) -> Array:
     """Readings (M,) as the constraint takes them: () or, for K limits, (K,)."""
     columns = [
-        np.atleast_1d(part.by_side(own)) if isinstance(part, Within) else own
+        np.atleast_1d(part.by_side(own)) if isinstance(part, Within) else own[: part.num_costs]
         for part, own in zip(parts_of(constraint), _split(constraint, readings), strict=True)
     ]
     return np.concatenate(columns).reshape(np.shape(constraint.largest_threshold))
@@ -27,19 +27,20 @@ def by_limit(constraint: Constraint, readings: Array) -> Array:
 def signals_among(constraint: Constraint, readings: Array) -> Array:
     """Signals (S,) among the readings (M,)."""
     own = zip(parts_of(constraint), _split(constraint, readings), strict=True)
-    return np.concatenate([np.zeros(0), *(values for part, values in own if part.sources)])
+    return np.concatenate([np.zeros(0), *(values[_size(part) - len(part.sources) :] for part, values in own)])
 
 
 def all_observed(constraint: Constraint, observations: Observations) -> bool:
     """Whether the observations contain everything that the constraint reads at a step."""
     return all(
-        part.sources and all(in_observation(source, observations) for source in part.sources)
+        isinstance(part, Within) and all(in_observation(source, observations) for source in part.sources)
         for part in parts_of(constraint)
     )
 
 
 def _size(part: Constraint) -> int:
-    return len(part.sources) or part.num_costs
+    """Number of readings of a part: its signals, after its costs where these are not computed from the signals."""
+    return len(part.sources) + (0 if isinstance(part, Within) else part.num_costs)
 
 
 def _split(constraint: Constraint, readings: Array) -> list[Array]:

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from safexp.constraints import AllOf, Constraint, Within
 from safexp.core.arrays import Array, Flags, take
 from safexp.core.encoding import encode_observations
-from safexp.core.signals import SignalSource, in_observation, name_of_signal, signal_in
+from safexp.core.signals import SignalSource, column_of, in_observation, key_and_entry, name_of_signal, signal_in
 from safexp.quantifiers.base import Transitions
 from safexp.shield.logs import Log, encode_log
 
@@ -41,11 +41,9 @@ def transitions_of(
     logged = iter(_costs_of(log, constraint).T)
     columns, taken = [], 0
     for part in parts_of(constraint):
-        if isinstance(part, Within):
-            signal = part.by_side(after[:, taken : taken + len(part.sources)])
-            taken += len(part.sources)
-        else:
-            signal = next(logged)
+        own = after[:, taken : taken + len(part.sources)]
+        taken += len(part.sources)
+        signal = part.by_side(own) if isinstance(part, Within) else next(logged)
         columns.append(part.normalise(signal).reshape(len(after), -1))
     costs = np.concatenate(columns, axis=1)
     told: Flags = np.isfinite(np.concatenate([after, now, costs], axis=1)).all(axis=1)
@@ -108,12 +106,15 @@ def _column(log: Log, name: str) -> Array:
     for known, column in (("margin", log.margins), ("cost", log.costs)):
         if column is not None:
             named.setdefault(known, column)
-    if name not in named:
+    key = name if name in named else key_and_entry(name)[0]
+    if key not in named:
         raise ValueError(
             f"the log has no signal {name!r} (it has {', '.join(sorted(named)) or 'none'}): add a column of that name, "
             "or limit an entry of the observation by its index."
         )
-    values = np.asarray(named[name], dtype=np.float64)
+    values = np.asarray(named[key], dtype=np.float64)
+    if key != name:
+        values = column_of(values, name)
     if values.shape != (len(log.actions),):
         raise ValueError(f"the log's signal {name!r} has shape {values.shape}, expected ({len(log.actions)},).")
     return values

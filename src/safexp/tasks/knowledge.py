@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from safexp.backups.recovery import WayOut
 from safexp.core.arrays import Array, Controller
+from safexp.core.obstacles import Obstacles
 from safexp.shield.logs import Log
 
 
@@ -31,6 +32,9 @@ class Knowledge:
             quantifier certifies nothing yet.
         exact_gp: settings of `ExactGP` under which its bound is plausible for this task.
         backup: a controller that comes to rest, and how many steps that takes, for `Backup`.
+        drill_log: function like `log` whose log is interrupted by the backup, for certificates that learn from that.
+        rescue: a controller that leaves a costly region, for `Backup(rescue=...)`.
+        obstacles: what a robot in the plane must stay out of, for `PlanarPath`.
         fallback: a controller that drives to where there is no cost, and a bound on its cost, for `Fallback`.
     """
 
@@ -40,6 +44,9 @@ class Knowledge:
     controller: Controller | None = None
     exact_gp: Mapping[str, Any] = field(default_factory=dict)
     backup: tuple[Controller, int] | None = None
+    drill_log: Callable[[np.random.Generator], Log] | None = None
+    rescue: Controller | None = None
+    obstacles: Obstacles | None = None
     fallback: tuple[Controller, WayOut] | None = None
 
 

@@ -22,6 +22,11 @@ class Orbit:
     period: int
     preview: int
 
+    @property
+    def speed(self) -> float:
+        """Distance in metres that a hazard moves in a step."""
+        return float(2 * np.pi * self.radius / self.period)
+
     def offsets(self, steps: NDArray[np.int64], phases: Array, senses: Array) -> Array:
         """Offsets (n, k, 2) of hazards from their centres at `steps` (n,) since the reset."""
         angles = phases + senses * (2 * np.pi / self.period * steps)[:, None]

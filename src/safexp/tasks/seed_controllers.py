@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -10,9 +11,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from safexp.core.arrays import Array
+from safexp.core.obstacles import Obstacles
 from safexp.envs.infos import Infos
 from safexp.envs.vector import as_vec_env
 from safexp.shield.logs import Log
+from safexp.tasks.braking import BRAKES, HORIZON, braking_log
 from safexp.tasks.escape import Escape
 from safexp.tasks.knowledge import Knowledge
 from safexp.tasks.navigation.layouts import Layout
@@ -57,20 +60,27 @@ def drive_around(envs: NavigationVectorEnv) -> Array:
 
 
 def knowledge_of_driving(envs: NavigationVectorEnv) -> Knowledge:
-    """Prior knowledge of a task with one hazard: an escape controller and, for the Point, a log and the margin."""
-    alone = envs.layout.hazards == 1 and envs.layout.pays == "reaching" and not envs.physics.groups
-    if not alone or envs.layout.orbit:
+    """Prior knowledge of a task in which only hazards have a cost: a brake, and a log of driving and braking.
+
+    A task with one stationary hazard also has a fallback, and for the Point a log of a cautious controller.
+    """
+    layout, robot = envs.layout, envs.physics.robot
+    if not layout.has_margin or layout.boundary:
         return Knowledge()
-    fallback = None
-    if envs.cost_kind == "indicator":
-        escape = Escape(envs.physics.robot, envs.layout.hazard_radius, envs.lidar_bins)
-        fallback = (escape.drive, escape.steps)
-    if envs.physics.robot.name != "Point":
-        return Knowledge(fallback=fallback)
-    return Knowledge(
-        fallback=fallback,
-        log=lambda rng: drive(envs.layout, envs.cost_kind, envs.lidar_bins, DRIVERS, rng).log,
+    escape = Escape(robot, layout.hazard_radius, envs.lidar_bins)
+    known = Knowledge(
+        backup=(BRAKES[robot.name], HORIZON[robot.name]),
+        drill_log=lambda rng: braking_log(robot.name, layout, envs.lidar_bins, rng),
+        rescue=escape.drive,
+        obstacles=Obstacles(layout.hazards, layout.hazard_radius, speed=layout.orbit.speed if layout.orbit else 0.0),
     )
+    if layout.hazards > 1 or layout.pays != "reaching" or envs.physics.groups or layout.orbit:
+        return known
+    if envs.cost_kind == "indicator":
+        known = replace(known, fallback=(escape.drive, escape.steps))
+    if robot.name != "Point":
+        return known
+    return replace(known, log=lambda rng: drive(layout, envs.cost_kind, envs.lidar_bins, DRIVERS, rng).log)
 
 
 def drive(layout: Layout, cost: CostKind, lidar_bins: int, copies: int, rng: np.random.Generator) -> Logged:

@@ -147,8 +147,9 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
     def step(self, actions: ArrayLike) -> tuple[Array, Array, Flags, Flags, Info]:
         """Apply `actions` (n, 2); returns observations (n, d), rewards, terminated, truncated (n,) and info.
 
-        `info` describes the transition, also of an environment that was reset in the same step, except for the margin,
-        which is then that of the first state; `final_obs` and `final_info` are as in Gymnasium's vector environments.
+        `info` describes the transition, also of an environment that was reset in the same step, except for margin,
+        pose and hazards, which are then those of the first state; `final_obs` and `final_info` are as in Gymnasium's
+        vector environments.
         """
         checked = checked_actions(actions, (self.num_envs, 2))
         mode = self.metadata["autoreset_mode"]
@@ -176,8 +177,10 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
             }
             self._start(np.flatnonzero(done))
             observations = self._observations.copy()
-            if self.layout.has_margin:
-                info["margin"] = np.where(done, self.margins(), info["margin"])
+            first = self._places()
+            info |= {
+                key: np.where(done.reshape(-1, *[1] * (now.ndim - 1)), now, info[key]) for key, now in first.items()
+            }
         return observations, paid, terminated, truncated, info
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
@@ -338,8 +341,18 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
     def _info(self, goal_met: Flags, violations: dict[str, Flags]) -> Info:
         info: Info = {key: found.astype(np.float64) for key, found in violations.items()}
         info["cost"] = np.maximum.reduce([*info.values(), np.zeros(self.num_envs)])
-        if self.layout.has_margin:
-            info["margin"] = self.margins()
+        places = self._places()
         if self.cost_kind == "margin":
-            info["cost"] = 0.5 - 0.5 * np.tanh(info["margin"] / (2 * SOFTNESS))
-        return info | {"goal_met": goal_met, "position": self.physics.position[:, :2].copy()}
+            info["cost"] = 0.5 - 0.5 * np.tanh(places["margin"] / (2 * SOFTNESS))
+        return info | {"goal_met": goal_met, "position": self.physics.position[:, :2].copy(), **places}
+
+    def _places(self) -> dict[str, Array]:
+        """Poses (n, 3) of the robots, places (n, k, 2) of the hazards, and the margins (n,), as in the info."""
+        rotation = self.physics.rotation
+        heading = np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0])
+        found = {"pose": np.column_stack([self.physics.position[:, :2], heading])}
+        if self.layout.hazards:
+            found["hazards"] = self.hazards.copy()
+        if self.layout.has_margin:
+            found["margin"] = self.margins()
+        return found

@@ -1,0 +1,304 @@
+"""Look-ahead certificate of a robot in the plane: its path under an action and then the backup, past obstacles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safexp.core.arrays import Array, Flags
+from safexp.core.obstacles import POSE, Obstacles, distances_to, in_robot_frame, rotated
+from safexp.quantifiers.base import Quantifier, Transitions, arguments_of, error_in_widths, stretches_of
+from safexp.quantifiers.polynomial import Polynomial, degrees
+from safexp.quantifiers.regression import check_delta
+from safexp.quantifiers.relevance import relevant_inputs
+from safexp.quantifiers.replays import Course, drilled, in_order, next_states_of
+from safexp.quantifiers.support import REACH, Support
+from safexp.quantifiers.targets import normal_multiplier
+
+POINTS = 12
+"""Number of points at which a path is predicted, denser in its beginning."""
+
+SLOW = 0.1
+"""Share of the stretches, those that cover the shortest distance, whose errors are the width of a robot at rest."""
+
+HELD_OUT = 0.2
+"""Share of the stretches by which the degree is chosen."""
+
+UNKNOWN = 1e9
+"""Bound on the cost of a path that ends within an obstacle, or about which nothing is known."""
+
+
+class Stretches(NamedTuple):
+    """Stretches of the data that the backup drove, after one action of anyone.
+
+    `inputs` (w, d) are the relevant entries of the first state and the action, `path` (w, T, 2) the places of the robot
+    at the points of the path, in its own frame at the beginning, `rows` (w,) the transitions with which they begin.
+    """
+
+    inputs: Array
+    path: Array
+    rows: NDArray[np.int64]
+
+
+class PlanarPath(Quantifier):
+    """Bounds the cost of driving among obstacles while an action is run and then the backup drives for its horizon.
+
+    Learns *directly* from stretches of the data that the backup drove, whoever chose the action before them: where the
+    robot is after 1, 2, … steps, in its own frame at the beginning, as a polynomial of the few entries of the
+    observation that matter (`relevant_inputs`) and the action. Where it stands, and where the obstacles are, is
+    measured; so the model holds everywhere on the map. After k steps in which the robot has covered the distance w, the
+    width of its position is
+
+        z · √(α_k + β_k · w²) · √(1 + leverage²),
+
+    with α_k the mean squared error of the slowest tenth of the stretches and β_k · w² the excess of the others, and
+    infinite outside the support of the data. A section of the path costs its number of steps if it comes within this
+    width of an obstacle; a path that ends there has no bound. Under a limit on every step the bound is the largest cost
+    of a step instead of the sum.
+
+    Args:
+        degree: degree of the polynomial, 1 to 3; by default the one that best predicts held-out stretches.
+        inputs: entries of the encoded observation that the path depends on; by default those found relevant.
+        reach: see `Support`.
+        delta: probability that a width fails, under a normal distribution; `Calibrated` measures it.
+    """
+
+    bounds_realised_cost = True
+    promises_coverage = False
+    looks_ahead = True
+
+    def __init__(
+        self,
+        *,
+        degree: int | None = None,
+        inputs: Sequence[int] | None = None,
+        reach: float = REACH,
+        delta: float = 0.05,
+    ) -> None:
+        if degree not in (None, 1, 2, 3):
+            raise ValueError(f"PlanarPath(degree={degree}) must be 1, 2 or 3, or None to choose it by the data.")
+        check_delta("PlanarPath", delta)
+        self.degree = degree
+        self.inputs = None if inputs is None else tuple(inputs)
+        self.reach = reach
+        self.delta = delta
+        self._obstacles: Obstacles | None = None
+        self._course: Course | None = None
+        self._sums = True
+        self._size = 0
+        self._times = np.zeros(0, dtype=np.int64)
+        self._model: Polynomial | None = None
+        self._chosen: tuple[int, ...] = ()
+        self._support = Support(reach)
+        self._moments: Array = np.zeros((2, 3, 0))  # slow and others: counts, squared errors, squared distances (T,)
+        self._slow: Array = np.zeros(0)
+
+    def bound_to(self, obstacles: Obstacles, course: Course, size: int, sums: bool) -> PlanarPath:
+        """Unfitted copy for these obstacles and this backup; observations have `size` entries, `sums` are limited."""
+        bound = PlanarPath(**arguments_of(self))
+        bound._obstacles, bound._course, bound._size, bound._sums = obstacles, course, size, sums
+        bound.num_signals = len(obstacles.sources)
+        steps = course.horizon + 1
+        bound._times = np.unique(np.geomspace(1, steps, min(POINTS, steps)).round().astype(np.int64))
+        return bound
+
+    @property
+    def bound(self) -> bool:
+        """Whether it has its obstacles and its backup."""
+        return self._course is not None
+
+    @property
+    def knows(self) -> bool:
+        return self._model is not None
+
+    @property
+    def relevant(self) -> tuple[int, ...]:
+        """Entries of the encoded observation that the path was found to depend on."""
+        return self._chosen
+
+    def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        return self.scaled_interval(states, actions, 1.0)
+
+    def scaled_interval(self, states: Array, actions: Array, scale: float) -> tuple[Array, Array]:
+        """Mean and width (n, m) of the costs of the path, with `scale` times the width of its points."""
+        n, m, _ = actions.shape
+        obstacles = self._bound_obstacles()
+        if self._model is None:
+            return np.zeros((n, m)), np.full((n, m), np.inf)
+        path, widths = self.path(states, actions)
+        widths = scale * widths + obstacles.speed * self._times
+        places = np.repeat(in_robot_frame(states[:, self._size :]), m, axis=0)
+        clear = self._clearance(path, widths, places)
+        mean, upper = (self._cost(clear < reach) for reach in (0.0, widths))
+        return mean.reshape(n, m), (upper - mean).reshape(n, m)
+
+    def path(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        """Points (n·m, T, 2) of the paths of actions (n, m, da) in states (n, ds), and their widths (n·m, T)."""
+        n, m, _ = actions.shape
+        model = self._model
+        assert model is not None, "fitted before it predicts"
+        inputs = np.empty((n, m, len(self._chosen) + actions.shape[2]))
+        inputs[..., : len(self._chosen)] = states[:, None, list(self._chosen)]
+        inputs[..., len(self._chosen) :] = actions
+        features = model.features(inputs.reshape(n * m, -1))
+        path = model.at(features).reshape(n * m, len(self._times), 2)
+        doubt = np.sqrt(1.0 + model.leverage(features) ** 2)
+        factor = self._support.factor(states[:, list(self._chosen)], actions).reshape(n * m)
+        return path, self._deviation(_covered(path)) * (doubt * factor)[:, None]
+
+    def score(self, data: Transitions) -> Array:
+        """Largest error (n,), in widths, of the stretch that begins with each transition; NaN where none does."""
+        scores = np.full(len(data.states), np.nan)
+        found = self._stretches(data)
+        if len(found.rows):
+            path, widths = self.path(data.states[found.rows], data.actions[found.rows, None])
+            errors = np.linalg.norm(path - found.path, axis=-1)
+            scores[found.rows] = error_in_widths(errors, widths).max(axis=1)
+        return scores
+
+    def update(self, data: Transitions) -> None:
+        if self._model is None:
+            self._begin(data)
+        found = self._stretches(data)
+        model = self._model
+        if model is None or not len(found.rows):
+            return
+        self._support.add(found.inputs)
+        if not model.known:
+            model.add(found.inputs, _flat(found.path))
+            self._note_errors(found)
+        else:
+            self._note_errors(found)
+            model.add(found.inputs, _flat(found.path))
+
+    def fit(self, data: Transitions) -> None:
+        before = vars(self).copy()
+        self._model, self._support, self._moments = None, Support(self.reach), np.zeros((2, 3, len(self._times)))
+        try:
+            self.update(data)
+        except Exception:
+            self.__dict__ = before
+            raise
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        if self._model is None:
+            return {}
+        chosen = np.array([self._model.degree, *self._chosen])
+        learned = {**self._model.state("path."), **self._support.state()}
+        return {**learned, "moments": self._moments.copy(), "slow": self._slow.copy(), "chosen": chosen}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self._model = None
+        if "chosen" in state:
+            degree, *chosen = map(int, state["chosen"])
+            self._chosen = tuple(chosen)
+            self._model = Polynomial(degree)
+            self._model.restore(state, "path.")
+            self._moments, self._slow = np.array(state["moments"]), np.array(state["slow"])
+        self._support.restore(state)
+
+    def _clearance(self, path: Array, widths: Array, places: Array) -> Array:
+        """Distance (n, T) of each section of the paths from the edge of the nearest obstacle (n, m, 2) in reach."""
+        radius = self._bound_obstacles().radius
+        away = np.linalg.norm(places, axis=-1)
+        with np.errstate(invalid="ignore"):
+            reach = _covered(path)[:, -1] + np.where(np.isfinite(widths), widths, 0.0).max(axis=1) + radius
+            count = int((away <= reach[:, None]).sum(axis=1).max(initial=0))
+        if count == 0:
+            return np.where(np.isfinite(path).all(axis=-1), np.inf, np.nan)
+        if count < away.shape[1]:
+            nearest = np.argpartition(away, count - 1, axis=1)[:, :count]
+            places = np.take_along_axis(places, nearest[..., None], axis=1)
+        return distances_to(path, places) - radius
+
+    def _cost(self, inside: Flags) -> Array:
+        """Cost (n,) of paths with these costly sections (n, T): the sum, or the largest."""
+        steps = np.diff(self._times, prepend=0)
+        costs = inside @ steps.astype(np.float64) if self._sums else inside.any(axis=1).astype(np.float64)
+        return np.where(inside[:, -1], UNKNOWN if self._sums else 1.0, costs)
+
+    def _begin(self, data: Transitions) -> None:
+        """Choose inputs and degree by the first data."""
+        every = self._stretches(data, range(self._size))
+        if len(every.rows) < 2:
+            return
+        train, test = _split(stretches_of(data)[every.rows])
+        size = data.actions.shape[1]
+        values = _flat(every.path)
+        observed, actions = every.inputs[:, :-size], every.inputs[:, -size:]
+        self._chosen = self.inputs if self.inputs is not None else relevant_inputs(observed, actions, values, train)
+        inputs = np.concatenate([observed[:, list(self._chosen)], actions], axis=1)
+        tried = [self.degree] if self.degree is not None else degrees(inputs.shape[1], int(train.sum()))
+        losses = []
+        for degree in tried if len(tried) > 1 else ():
+            model = Polynomial(degree)
+            model.add(inputs[train], values[train])
+            losses.append(float(((model.at(model.features(inputs[test])) - values[test]) ** 2).mean()))
+        self._model = Polynomial(tried[int(np.argmin(losses))] if losses else tried[0])
+        self._moments = np.zeros((2, 3, len(self._times)))
+
+    def _stretches(self, data: Transitions, inputs: Sequence[int] | None = None) -> Stretches:
+        """Stretches of these data that the backup drove."""
+        course, following = self._bound_course(), next_states_of(data)
+        starts, order = drilled(course, data), in_order(data)
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order))
+        later = order[position[starts][:, None] + self._times - 1]  # (w, T)
+        pose = data.states[starts, self._size : self._size + POSE]
+        places = following[later][..., self._size : self._size + 2]
+        path = rotated(places - pose[:, None, :2], -pose[:, 2:])
+        chosen = list(self._chosen if inputs is None else inputs)
+        return Stretches(np.concatenate([data.states[starts][:, chosen], data.actions[starts]], axis=1), path, starts)
+
+    def _note_errors(self, found: Stretches) -> None:
+        """Add errors and distances of stretches to the moments that determine widths."""
+        assert self._model is not None, "chosen before errors are noted"
+        path = self._model.at(self._model.features(found.inputs)).reshape(found.path.shape)
+        errors, ways = ((path - found.path) ** 2).sum(axis=-1), _covered(path)
+        if not self._moments.any():
+            self._slow = np.quantile(ways, SLOW, axis=0)
+        slow = ways <= self._slow
+        self._moments = self._moments + np.array(
+            [[(part * half).sum(axis=0) for part in (np.ones_like(ways), errors, ways**2)] for half in (slow, ~slow)]
+        )
+
+    def _deviation(self, ways: Array) -> Array:
+        """Widths (n, T) of points after these distances, from the errors of stretches."""
+        (count, errors, _), (others, more, way) = self._moments
+        level = errors / np.maximum(count, 1.0)
+        slope = np.where(way > 0, np.maximum(more - others * level, 0.0) / np.where(way > 0, way, 1.0), 0.0)
+        return normal_multiplier(self.delta) * np.sqrt(level + slope * ways**2)
+
+    def _bound_obstacles(self) -> Obstacles:
+        if self._obstacles is None:
+            raise ValueError(
+                "PlanarPath has no obstacles yet: give it to a Shield or MASE with Budget(..., among=Obstacles(...)) "
+                "and a backup."
+            )
+        return self._obstacles
+
+    def _bound_course(self) -> Course:
+        self._bound_obstacles()
+        assert self._course is not None, "bound together with the obstacles"
+        return self._course
+
+
+def _covered(path: Array) -> Array:
+    """Distance (n, T) covered up to each point of paths (n, T, 2) that begin at the origin."""
+    return np.cumsum(np.linalg.norm(np.diff(path, axis=1, prepend=0.0), axis=-1), axis=1)
+
+
+def _flat(path: Array) -> Array:
+    return path.reshape(len(path), -1)
+
+
+def _split(stretches: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which rows to learn from, and which to hold out: every fifth stretch."""
+    number = np.unique(stretches, return_inverse=True)[1]
+    if number.max() == 0:
+        number = np.arange(len(stretches))
+    held_out = number % round(1 / HELD_OUT) == 0
+    return ~held_out, held_out

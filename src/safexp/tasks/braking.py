@@ -1,0 +1,88 @@
+"""Brake of the Point and the Car: the backup of the navigation tasks, and a log of driving and braking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from safexp.core.arrays import Array, Observations
+from safexp.shield.logs import Log
+from safexp.tasks.navigation.layouts import Layout
+from safexp.tasks.navigation.vector_env import NavigationVectorEnv
+
+HORIZON = MappingProxyType({"Point": 80, "Car": 12})
+"""Steps until a braked robot stands still: to within 1 cm for the Point, which drifts sideways, 1 mm for the Car."""
+
+DRIVERS, STEPS = 100, 500
+"""Robots and steps of the log."""
+LONGEST = 60
+"""Most steps of driving between two drills of the log."""
+AWAY = 5.0
+"""Distance in metres from the square at which the hazards of the test ground stand."""
+
+
+def brake_point(observations: Observations) -> Array:
+    """Push against the motion along the heading, and turn the heading towards the motion."""
+    along, sideways = observations[:, 3], observations[:, 4]  # velocimeter
+    return np.clip(np.stack([-20.0 * along, 20.0 * along * sideways], axis=1), -1.0, 1.0)
+
+
+def brake_car(observations: Observations) -> Array:
+    """Turn both wheels gently against the motion; more torque than that keeps the Car rocking."""
+    push = np.clip(0.02 * observations[:, 4], -1.0, 1.0)
+    return np.stack([push, push], axis=1)
+
+
+BRAKES: MappingProxyType[str, Callable[[Observations], Array]] = MappingProxyType(
+    {"Point": brake_point, "Car": brake_car}
+)
+
+
+def braking_log(robot: str, layout: Layout, lidar_bins: int, rng: np.random.Generator) -> Log:
+    """Log of random driving, interrupted by the brake every few steps, on a test ground without hazards in reach."""
+    places = [(layout.extent + AWAY + 2 * k * layout.hazard_radius, 0.0) for k in range(layout.hazards)]
+    envs = NavigationVectorEnv(
+        DRIVERS,
+        robot,
+        layout,
+        hazards=places,
+        lidar_bins=lidar_bins,
+        max_episode_steps=STEPS + 1,
+        autoreset_mode=AutoresetMode.DISABLED,
+    )
+    before, info = envs.reset(seed=int(rng.integers(2**31)))
+    braking, left = np.zeros(DRIVERS, dtype=bool), rng.integers(1, LONGEST, DRIVERS)
+    course = rng.uniform(-1.5, 1.5, (DRIVERS, 2))
+    rows: list[tuple[Any, ...]] = []
+    numbers = np.arange(DRIVERS)
+    for _ in range(STEPS):
+        free = course + 0.5 * rng.standard_normal(course.shape)
+        actions = np.where(braking[:, None], BRAKES[robot](before), np.clip(free, -1.0, 1.0)).astype(np.float32)
+        after, _, ended, _, info = envs.step(actions)
+        rows.append((before, actions, after, info["cost"], info["pose"], info["hazards"], numbers.copy()))
+        before, left = after, left - 1
+        done = left == 0
+        braking = braking ^ done
+        left[done] = np.where(braking, HORIZON[robot], rng.integers(1, LONGEST, DRIVERS))[done]
+        course[done] = rng.uniform(-1.5, 1.5, (DRIVERS, 2))[done]
+        if ended.any():
+            before, info = envs.reset(options={"reset_mask": ended})
+            numbers[ended] = numbers.max() + 1 + np.arange(np.count_nonzero(ended))
+    envs.close()
+    seen, actions, following, costs, pose, hazards, episodes = (
+        np.concatenate(parts) for parts in zip(*rows, strict=True)
+    )
+    order = np.argsort(episodes, kind="stable")
+    signals = {"pose": pose[order], "hazards": hazards[order]}
+    return Log(
+        seen[order],
+        actions[order],
+        costs[order],
+        episodes=episodes[order],
+        signals=signals,
+        next_observations=following[order],
+    )
