@@ -21,8 +21,14 @@ from safexp.quantifiers.targets import normal_multiplier
 POINTS = 12
 """Number of points at which a path is predicted, denser in its beginning."""
 
-SLOW = 0.1
-"""Share of the stretches, those that cover the shortest distance, whose errors are the width of a robot at rest."""
+AT_REST = 0.01
+"""Share of the typical distance below which a robot counts as at rest."""
+
+LEAST_DISTANCES = np.geomspace(1e-2, 3.0, 12)
+"""Distances, in typical ones, to add to the distance covered; they determine the width of a robot at rest."""
+
+LEAST_WAY = 0.3
+"""Share of the typical distance below which shorter stretches do not count more."""
 
 HELD_OUT = 0.2
 """Share of the stretches by which the degree is chosen."""
@@ -52,12 +58,12 @@ class PlanarPath(Quantifier):
     measured; so the model holds everywhere on the map. After k steps in which the robot has covered the distance w, the
     width of its position is
 
-        z · √(α_k + β_k · w²) · √(1 + leverage²),
+        z · c_k · (w_k + w) · √(1 + leverage²),
 
-    with α_k the mean squared error of the slowest tenth of the stretches and β_k · w² the excess of the others, and
-    infinite outside the support of the data. A section of the path costs its number of steps if it comes within this
-    width of an obstacle; a path that ends there has no bound. Under a limit on every step the bound is the largest cost
-    of a step instead of the sum.
+    where c_k is the root mean square of the errors of stretches, each divided by its w_k + w, and w_k is chosen such
+    that widths are as small as possible on average; they are infinite outside the support of the data. A section of
+    the path costs its number of steps if it comes within this width of an obstacle; a path that ends there has no
+    bound. Under a limit on every step the bound is the largest cost of a step instead of the sum.
 
     Args:
         degree: degree of the polynomial, 1 to 3; by default the one that best predicts held-out stretches.
@@ -93,8 +99,9 @@ class PlanarPath(Quantifier):
         self._model: Polynomial | None = None
         self._chosen: tuple[int, ...] = ()
         self._support = Support(reach)
-        self._moments: Array = np.zeros((2, 3, 0))  # slow and others: counts, squared errors, squared distances (T,)
-        self._slow: Array = np.zeros(0)
+        self._moments: Array = np.zeros((2, 0))  # counts, and squares of errors in distances covered, (T,)
+        self._least: Array = np.zeros(0)  # distances (T,) added to those covered
+        self._typical = 1.0  # root mean square distance of the first stretches
 
     def bound_to(self, obstacles: Obstacles, course: Course, size: int, sums: bool) -> PlanarPath:
         """Unfitted copy for these obstacles and this backup; observations have `size` entries, `sums` are limited."""
@@ -145,9 +152,10 @@ class PlanarPath(Quantifier):
         inputs[..., len(self._chosen) :] = actions
         features = model.features(inputs.reshape(n * m, -1))
         path = model.at(features).reshape(n * m, len(self._times), 2)
-        doubt = np.sqrt(1.0 + model.leverage(features) ** 2)
+        covered = _covered(path)
+        doubt = np.sqrt(1.0 + (self._weights(covered[:, -1]) * model.leverage(features)) ** 2)
         factor = self._support.factor(states[:, list(self._chosen)], actions).reshape(n * m)
-        return path, self._deviation(_covered(path)) * (doubt * factor)[:, None]
+        return path, self._deviation(covered) * (doubt * factor)[:, None]
 
     def score(self, data: Transitions) -> Array:
         """Largest error (n,), in widths, of the stretch that begins with each transition; NaN where none does."""
@@ -167,16 +175,17 @@ class PlanarPath(Quantifier):
         if model is None or not len(found.rows):
             return
         self._support.add(found.inputs)
+        weights = self._weights(_covered(found.path)[:, -1])
         if not model.known:
-            model.add(found.inputs, _flat(found.path))
+            model.add(found.inputs, _flat(found.path), weights)
             self._note_errors(found)
         else:
             self._note_errors(found)
-            model.add(found.inputs, _flat(found.path))
+            model.add(found.inputs, _flat(found.path), weights)
 
     def fit(self, data: Transitions) -> None:
         before = vars(self).copy()
-        self._model, self._support, self._moments = None, Support(self.reach), np.zeros((2, 3, len(self._times)))
+        self._model, self._support, self._moments = None, Support(self.reach), np.zeros((2, len(self._times)))
         try:
             self.update(data)
         except Exception:
@@ -186,18 +195,18 @@ class PlanarPath(Quantifier):
     def state(self) -> dict[str, NDArray[Any]]:
         if self._model is None:
             return {}
-        chosen = np.array([self._model.degree, *self._chosen])
+        chosen = np.array([self._typical, self._model.degree, *self._chosen])
         learned = {**self._model.state("path."), **self._support.state()}
-        return {**learned, "moments": self._moments.copy(), "slow": self._slow.copy(), "chosen": chosen}
+        return {**learned, "moments": self._moments.copy(), "least": self._least.copy(), "chosen": chosen}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self._model = None
         if "chosen" in state:
-            degree, *chosen = map(int, state["chosen"])
-            self._chosen = tuple(chosen)
-            self._model = Polynomial(degree)
+            self._typical, degree, *chosen = state["chosen"].tolist()
+            self._chosen = tuple(map(int, chosen))
+            self._model = Polynomial(int(degree))
             self._model.restore(state, "path.")
-            self._moments, self._slow = np.array(state["moments"]), np.array(state["slow"])
+            self._moments, self._least = np.array(state["moments"]), np.array(state["least"])
         self._support.restore(state)
 
     def _clearance(self, path: Array, widths: Array, places: Array) -> Array:
@@ -229,16 +238,20 @@ class PlanarPath(Quantifier):
         size = data.actions.shape[1]
         values = _flat(every.path)
         observed, actions = every.inputs[:, :-size], every.inputs[:, -size:]
-        self._chosen = self.inputs if self.inputs is not None else relevant_inputs(observed, actions, values, train)
+        ways = _covered(every.path)[:, -1]
+        self._typical = float(np.sqrt((ways**2).mean()))
+        weights = self._weights(ways)
+        self._chosen = self.inputs or relevant_inputs(observed, actions, values, train, weights)
         inputs = np.concatenate([observed[:, list(self._chosen)], actions], axis=1)
         tried = [self.degree] if self.degree is not None else degrees(inputs.shape[1], int(train.sum()))
         losses = []
         for degree in tried if len(tried) > 1 else ():
             model = Polynomial(degree)
-            model.add(inputs[train], values[train])
-            losses.append(float(((model.at(model.features(inputs[test])) - values[test]) ** 2).mean()))
+            model.add(inputs[train], values[train], weights[train])
+            errors = weights[test, None] * (model.at(model.features(inputs[test])) - values[test])
+            losses.append(float((errors**2).mean()))
         self._model = Polynomial(tried[int(np.argmin(losses))] if losses else tried[0])
-        self._moments = np.zeros((2, 3, len(self._times)))
+        self._moments = np.zeros((2, len(self._times)))
 
     def _stretches(self, data: Transitions, inputs: Sequence[int] | None = None) -> Stretches:
         """Stretches of these data that the backup drove."""
@@ -253,24 +266,26 @@ class PlanarPath(Quantifier):
         chosen = list(self._chosen if inputs is None else inputs)
         return Stretches(np.concatenate([data.states[starts][:, chosen], data.actions[starts]], axis=1), path, starts)
 
+    def _weights(self, ways: Array) -> Array:
+        """Weights (n,) of errors of stretches that cover these distances (n,)."""
+        return 1.0 / (LEAST_WAY * self._typical + ways)
+
     def _note_errors(self, found: Stretches) -> None:
-        """Add errors and distances of stretches to the moments that determine widths."""
+        """Add the errors of stretches, relative to the distances covered, to the moments that determine widths."""
         assert self._model is not None, "chosen before errors are noted"
         path = self._model.at(self._model.features(found.inputs)).reshape(found.path.shape)
-        errors, ways = ((path - found.path) ** 2).sum(axis=-1), _covered(path)
+        errors, ways = np.linalg.norm(path - found.path, axis=-1), _covered(path)
+        moving = ways[:, -1] > AT_REST * self._typical
+        errors, ways = errors[moving], ways[moving]
         if not self._moments.any():
-            self._slow = np.quantile(ways, SLOW, axis=0)
-        slow = ways <= self._slow
-        self._moments = self._moments + np.array(
-            [[(part * half).sum(axis=0) for part in (np.ones_like(ways), errors, ways**2)] for half in (slow, ~slow)]
-        )
+            self._least = least_distances(errors, ways)
+        ratios = (errors / (self._least + ways)) ** 2
+        self._moments = self._moments + np.stack([np.full(len(self._times), len(ways)), ratios.sum(axis=0)])
 
     def _deviation(self, ways: Array) -> Array:
         """Widths (n, T) of points after these distances, from the errors of stretches."""
-        (count, errors, _), (others, more, way) = self._moments
-        level = errors / np.maximum(count, 1.0)
-        slope = np.where(way > 0, np.maximum(more - others * level, 0.0) / np.where(way > 0, way, 1.0), 0.0)
-        return normal_multiplier(self.delta) * np.sqrt(level + slope * ways**2)
+        count, ratios = self._moments
+        return normal_multiplier(self.delta) * np.sqrt(ratios / np.maximum(count, 1.0)) * (self._least + ways)
 
     def _bound_obstacles(self) -> Obstacles:
         if self._obstacles is None:
@@ -289,6 +304,19 @@ class PlanarPath(Quantifier):
 def _covered(path: Array) -> Array:
     """Distance (n, T) covered up to each point of paths (n, T, 2) that begin at the origin."""
     return np.cumsum(np.linalg.norm(np.diff(path, axis=1, prepend=0.0), axis=-1), axis=1)
+
+
+def least_distances(errors: Array, ways: Array) -> Array:
+    """Distances (T,) to add to those covered, (n, T), for the narrowest widths in proportion to the sum.
+
+    Widths that are c · (w_k + w) and cover 99% of the errors (n, T) are smallest on average.
+    """
+    typical = np.sqrt((ways**2).mean(axis=0))
+    losses = []
+    for share in LEAST_DISTANCES:
+        scale = np.maximum(share * typical + ways, np.finfo(np.float64).tiny)
+        losses.append(float((np.quantile(errors / scale, 0.99, axis=0) * scale.mean(axis=0)).mean()))
+    return np.asarray(LEAST_DISTANCES[int(np.argmin(losses))] * typical)
 
 
 def _flat(path: Array) -> Array:

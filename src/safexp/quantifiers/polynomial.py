@@ -51,8 +51,8 @@ class Polynomial:
         """Whether the model has learned anything."""
         return bool(self._sums)
 
-    def add(self, inputs: Array, values: Array) -> None:
-        """Learn values (n, v) at inputs (n, d)."""
+    def add(self, inputs: Array, values: Array, weights: Array | None = None) -> None:
+        """Learn values (n, v) at inputs (n, d); residuals count in proportion to their weights (n,), 1 by default."""
         if not self.known:
             shift, scale = standards(inputs)
             self._prepare(inputs.shape[1])
@@ -71,6 +71,8 @@ class Polynomial:
         low, high = self._sums["extent"]
         self._sums["extent"] = np.stack([np.minimum(low, reached[0]), np.maximum(high, reached[1])])
         features, sums = self.features(inputs), self._sums
+        if weights is not None:
+            features, values = features * weights[:, None], values * weights[:, None]
         sums["gram"] = sums["gram"] + features.T @ features
         sums["product"] = sums["product"] + features.T @ values
         sums["squares"] = sums["squares"] + (values**2).sum(axis=0)

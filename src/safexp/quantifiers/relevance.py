@@ -10,39 +10,41 @@ from safexp.quantifiers.regression import standards
 LEAST_GAIN = 0.05
 """Share of the held-out error that a further input must explain."""
 
-MOST_INPUTS = 8
+MOST_INPUTS = 6
 MOST_ROWS = 2000
 
 
-def relevant_inputs(observed: Array, actions: Array, values: Array, train: Flags) -> tuple[int, ...]:
+def relevant_inputs(observed: Array, actions: Array, values: Array, train: Flags, weights: Array) -> tuple[int, ...]:
     """Indices of the observed entries (n, d) that predict the values (n, v), beside the actions (n, da).
 
     Greedy forward selection: in every round the entry is added that, with its square and its products with all inputs
     chosen so far, explains most of what a quadratic model of those leaves of the held-out rows (those not in `train`).
+    Residuals count in proportion to their weights (n,).
     """
     keep = np.linspace(0, len(values) - 1, min(len(values), MOST_ROWS)).astype(np.int64)
-    observed, actions, values, train = observed[keep], actions[keep], values[keep], train[keep]
+    observed, actions, train, weights = observed[keep], actions[keep], train[keep], weights[keep, None]
+    values = weights * values[keep]
     shift, scale = standards(observed)
     varied = np.flatnonzero(np.ptp(observed, axis=0) > 0)
-    standard = np.clip((observed - shift) / scale, -5.0, 5.0)
+    standard = (observed - shift) / scale
     shift, scale = standards(actions)
     inputs = [(actions - shift) / scale]
     chosen: list[int] = []
-    features = _quadratic(inputs[0])
+    features = weights * _quadratic(inputs[0])
     while len(chosen) < MOST_INPUTS:
         left = values - _fitted(features, values, train)
         before = _error(left, train)
         gains = {}
         for entry in varied:
             if entry not in chosen:
-                more = _products(standard[:, [entry]], np.concatenate(inputs, axis=1))
+                more = weights * _products(standard[:, [entry]], np.concatenate(inputs, axis=1))
                 gains[entry] = 1 - _error(left - _fitted(more, left, train), train) / max(before, np.finfo(float).tiny)
         best = max(gains, key=gains.__getitem__, default=None)
         if best is None or not gains[best] > LEAST_GAIN:
             break
         chosen.append(int(best))
         inputs.append(standard[:, [best]])
-        features = _quadratic(np.concatenate(inputs, axis=1))
+        features = weights * _quadratic(np.concatenate(inputs, axis=1))
     return tuple(sorted(chosen))
 
 

@@ -52,8 +52,8 @@ class LookaheadStudy(Protocol):
     def runs(self) -> list[RunConfig]:
         """Settings of the runs."""
 
-    def references(self, task: str) -> Mapping[str, float]:
-        """Returns to compare a task's runs with, by column: `backup_return` and `log_return`."""
+    def references(self, task: str) -> Mapping[str, float | None]:
+        """Returns to compare a task's runs with, by column: `backup_return` and `log_return`, None for none."""
 
 
 def reproduce(study: LookaheadStudy, json_output: bool) -> int:

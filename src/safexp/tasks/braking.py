@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from safexp.core.arrays import Array, Observations
 from safexp.shield.logs import Log
@@ -17,10 +18,12 @@ from safexp.tasks.navigation.vector_env import NavigationVectorEnv
 HORIZON = MappingProxyType({"Point": 80, "Car": 12})
 """Steps until a braked robot stands still: to within 1 cm for the Point, which drifts sideways, 1 mm for the Car."""
 
-DRIVERS, STEPS = 100, 500
+DRIVERS, STEPS = 100, 1000
 """Robots and steps of the log."""
-LONGEST = 60
+LONGEST = 80
 """Most steps of driving between two drills of the log."""
+LONGER = 8
+"""Steps by which a drill of the log is longer than the horizon: each is one more state from which the brake drove."""
 AWAY = 5.0
 """Distance in metres from the square at which the hazards of the test ground stand."""
 
@@ -28,7 +31,7 @@ AWAY = 5.0
 def brake_point(observations: Observations) -> Array:
     """Push against the motion along the heading, and turn the heading towards the motion."""
     along, sideways = observations[:, 3], observations[:, 4]  # velocimeter
-    return np.clip(np.stack([-20.0 * along, 20.0 * along * sideways], axis=1), -1.0, 1.0)
+    return np.clip(np.stack([-along, 2.0 * along * sideways], axis=1), -1.0, 1.0)
 
 
 def brake_car(observations: Observations) -> Array:
@@ -43,7 +46,10 @@ BRAKES: MappingProxyType[str, Callable[[Observations], Array]] = MappingProxyTyp
 
 
 def braking_log(robot: str, layout: Layout, lidar_bins: int, rng: np.random.Generator) -> Log:
-    """Log of random driving, interrupted by the brake every few steps, on a test ground without hazards in reach."""
+    """Log of random driving, interrupted by the brake every few steps, on a test ground without hazards in reach.
+
+    Driving and the drill after it are one episode of the log: the unit of which a calibrated certificate misses few.
+    """
     places = [(layout.extent + AWAY + 2 * k * layout.hazard_radius, 0.0) for k in range(layout.hazards)]
     envs = NavigationVectorEnv(
         DRIVERS,
@@ -55,7 +61,7 @@ def braking_log(robot: str, layout: Layout, lidar_bins: int, rng: np.random.Gene
         autoreset_mode=AutoresetMode.DISABLED,
     )
     before, info = envs.reset(seed=int(rng.integers(2**31)))
-    braking, left = np.zeros(DRIVERS, dtype=bool), rng.integers(1, LONGEST, DRIVERS)
+    braking, left = np.zeros(DRIVERS, dtype=bool), _durations(rng)
     course = rng.uniform(-1.5, 1.5, (DRIVERS, 2))
     rows: list[tuple[Any, ...]] = []
     numbers = np.arange(DRIVERS)
@@ -67,11 +73,12 @@ def braking_log(robot: str, layout: Layout, lidar_bins: int, rng: np.random.Gene
         before, left = after, left - 1
         done = left == 0
         braking = braking ^ done
-        left[done] = np.where(braking, HORIZON[robot], rng.integers(1, LONGEST, DRIVERS))[done]
+        left[done] = np.where(braking, HORIZON[robot] + LONGER, _durations(rng))[done]
         course[done] = rng.uniform(-1.5, 1.5, (DRIVERS, 2))[done]
         if ended.any():
             before, info = envs.reset(options={"reset_mask": ended})
-            numbers[ended] = numbers.max() + 1 + np.arange(np.count_nonzero(ended))
+        anew = ended | (done & ~braking)
+        numbers[anew] = numbers.max() + 1 + np.arange(np.count_nonzero(anew))
     envs.close()
     seen, actions, following, costs, pose, hazards, episodes = (
         np.concatenate(parts) for parts in zip(*rows, strict=True)
@@ -86,3 +93,7 @@ def braking_log(robot: str, layout: Layout, lidar_bins: int, rng: np.random.Gene
         signals=signals,
         next_observations=following[order],
     )
+
+
+def _durations(rng: np.random.Generator) -> NDArray[np.int64]:
+    return rng.integers(1, LONGEST, DRIVERS)
