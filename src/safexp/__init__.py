@@ -24,6 +24,7 @@ from safexp.constraints import (
 from safexp.core.costs import SignalError
 from safexp.core.extras import MissingExtraError, needed_for
 from safexp.core.files import CheckpointError
+from safexp.core.obstacles import Obstacles
 from safexp.doctor.examine import Examination, examine
 from safexp.envs.six_values import adapt
 from safexp.quantifiers import (
@@ -38,6 +39,7 @@ from safexp.quantifiers import (
     Known,
     Link,
     PerCost,
+    PlanarPath,
     Quantifier,
     Rollout,
     SparseGP,
@@ -119,8 +121,10 @@ __all__ = [
     "MissingExtraError",
     "NavigationVectorEnv",
     "NothingSafeError",
+    "Obstacles",
     "Penalty",
     "PerCost",
+    "PlanarPath",
     "Player",
     "Quantifier",
     "Recorded",

@@ -21,11 +21,11 @@ from safexp.quantifiers.targets import normal_multiplier
 POINTS = 12
 """Number of points at which a path is predicted, denser in its beginning."""
 
-AT_REST = 0.01
-"""Share of the typical distance below which a robot counts as at rest."""
+GROUPS = np.geomspace(0.003, 2.0, 9)
+"""Bounds of groups of stretches, by the distance that they cover in units of the typical one."""
 
-LEAST_DISTANCES = np.geomspace(1e-2, 3.0, 12)
-"""Distances, in typical ones, to add to the distance covered; they determine the width of a robot at rest."""
+ENOUGH = 20
+"""Number of stretches from which on a group determines its own width."""
 
 LEAST_WAY = 0.3
 """Share of the typical distance below which shorter stretches do not count more."""
@@ -55,14 +55,13 @@ class PlanarPath(Quantifier):
     Learns *directly* from stretches of the data that the backup drove, whoever chose the action before them: where the
     robot is after 1, 2, … steps, in its own frame at the beginning, as a polynomial of the few entries of the
     observation that matter (`relevant_inputs`) and the action. Where it stands, and where the obstacles are, is
-    measured; so the model holds everywhere on the map. After k steps in which the robot has covered the distance w, the
-    width of its position is
+    measured; so the model holds everywhere on the map. The width of its place after k steps is
 
-        z · c_k · (w_k + w) · √(1 + leverage²),
+        z · (root mean square error after k steps of stretches that covered about the same distance) · √(1 + leverage²),
 
-    where c_k is the root mean square of the errors of stretches, each divided by its w_k + w, and w_k is chosen such
-    that widths are as small as possible on average; they are infinite outside the support of the data. A section of
-    the path costs its number of steps if it comes within this width of an obstacle; a path that ends there has no
+    and infinite outside the support of the data. Errors grow with the distance: with one width for all, a robot at
+    rest beside an obstacle could never leave. A section of the path costs its number of steps if it comes within this
+    width of an obstacle; a path that ends there has no
     bound. Under a limit on every step the bound is the largest cost of a step instead of the sum.
 
     Args:
@@ -99,8 +98,7 @@ class PlanarPath(Quantifier):
         self._model: Polynomial | None = None
         self._chosen: tuple[int, ...] = ()
         self._support = Support(reach)
-        self._moments: Array = np.zeros((2, 0))  # counts, and squares of errors in distances covered, (T,)
-        self._least: Array = np.zeros(0)  # distances (T,) added to those covered
+        self._moments: Array = np.zeros((0, 0))  # number and squared errors of each group of stretches, (g, 1 + T)
         self._typical = 1.0  # root mean square distance of the first stretches
 
     def bound_to(self, obstacles: Obstacles, course: Course, size: int, sums: bool) -> PlanarPath:
@@ -152,10 +150,10 @@ class PlanarPath(Quantifier):
         inputs[..., len(self._chosen) :] = actions
         features = model.features(inputs.reshape(n * m, -1))
         path = model.at(features).reshape(n * m, len(self._times), 2)
-        covered = _covered(path)
-        doubt = np.sqrt(1.0 + (self._weights(covered[:, -1]) * model.leverage(features)) ** 2)
+        ways = _covered(path)[:, -1]
+        doubt = np.sqrt(1.0 + (self._weights(ways) * model.leverage(features)) ** 2)
         factor = self._support.factor(states[:, list(self._chosen)], actions).reshape(n * m)
-        return path, self._deviation(covered) * (doubt * factor)[:, None]
+        return path, self._deviation(ways) * (doubt * factor)[:, None]
 
     def score(self, data: Transitions) -> Array:
         """Largest error (n,), in widths, of the stretch that begins with each transition; NaN where none does."""
@@ -185,7 +183,11 @@ class PlanarPath(Quantifier):
 
     def fit(self, data: Transitions) -> None:
         before = vars(self).copy()
-        self._model, self._support, self._moments = None, Support(self.reach), np.zeros((2, len(self._times)))
+        self._model, self._support, self._moments = (
+            None,
+            Support(self.reach),
+            np.zeros((len(GROUPS) + 1, 1 + len(self._times))),
+        )
         try:
             self.update(data)
         except Exception:
@@ -197,7 +199,7 @@ class PlanarPath(Quantifier):
             return {}
         chosen = np.array([self._typical, self._model.degree, *self._chosen])
         learned = {**self._model.state("path."), **self._support.state()}
-        return {**learned, "moments": self._moments.copy(), "least": self._least.copy(), "chosen": chosen}
+        return {**learned, "moments": self._moments.copy(), "chosen": chosen}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self._model = None
@@ -206,7 +208,7 @@ class PlanarPath(Quantifier):
             self._chosen = tuple(map(int, chosen))
             self._model = Polynomial(int(degree))
             self._model.restore(state, "path.")
-            self._moments, self._least = np.array(state["moments"]), np.array(state["least"])
+            self._moments = np.array(state["moments"])
         self._support.restore(state)
 
     def _clearance(self, path: Array, widths: Array, places: Array) -> Array:
@@ -251,7 +253,7 @@ class PlanarPath(Quantifier):
             errors = weights[test, None] * (model.at(model.features(inputs[test])) - values[test])
             losses.append(float((errors**2).mean()))
         self._model = Polynomial(tried[int(np.argmin(losses))] if losses else tried[0])
-        self._moments = np.zeros((2, len(self._times)))
+        self._moments = np.zeros((len(GROUPS) + 1, 1 + len(self._times)))
 
     def _stretches(self, data: Transitions, inputs: Sequence[int] | None = None) -> Stretches:
         """Stretches of these data that the backup drove."""
@@ -271,21 +273,21 @@ class PlanarPath(Quantifier):
         return 1.0 / (LEAST_WAY * self._typical + ways)
 
     def _note_errors(self, found: Stretches) -> None:
-        """Add the errors of stretches, relative to the distances covered, to the moments that determine widths."""
+        """Add the squared errors of stretches, by the distance covered, to the moments that determine widths."""
         assert self._model is not None, "chosen before errors are noted"
         path = self._model.at(self._model.features(found.inputs)).reshape(found.path.shape)
-        errors, ways = np.linalg.norm(path - found.path, axis=-1), _covered(path)
-        moving = ways[:, -1] > AT_REST * self._typical
-        errors, ways = errors[moving], ways[moving]
-        if not self._moments.any():
-            self._least = least_distances(errors, ways)
-        ratios = (errors / (self._least + ways)) ** 2
-        self._moments = self._moments + np.stack([np.full(len(self._times), len(ways)), ratios.sum(axis=0)])
+        errors, group = ((path - found.path) ** 2).sum(axis=-1), self._groups(_covered(path)[:, -1])
+        np.add.at(self._moments[:, 0], group, 1.0)
+        np.add.at(self._moments[:, 1:], group, errors)
 
     def _deviation(self, ways: Array) -> Array:
-        """Widths (n, T) of points after these distances, from the errors of stretches."""
-        count, ratios = self._moments
-        return normal_multiplier(self.delta) * np.sqrt(ratios / np.maximum(count, 1.0)) * (self._least + ways)
+        """Widths (n, T) of the points of paths that cover these distances (n,), from the errors of stretches."""
+        count, errors = self._moments[:, 0], self._moments[:, 1:]
+        return normal_multiplier(self.delta) * spreads(count, errors)[self._groups(ways)]
+
+    def _groups(self, ways: Array) -> NDArray[np.int64]:
+        """Group (n,) of paths that cover these distances (n,)."""
+        return np.searchsorted(GROUPS * self._typical, ways)
 
     def _bound_obstacles(self) -> Obstacles:
         if self._obstacles is None:
@@ -306,17 +308,19 @@ def _covered(path: Array) -> Array:
     return np.cumsum(np.linalg.norm(np.diff(path, axis=1, prepend=0.0), axis=-1), axis=1)
 
 
-def least_distances(errors: Array, ways: Array) -> Array:
-    """Distances (T,) to add to those covered, (n, T), for the narrowest widths in proportion to the sum.
+def spreads(counts: Array, errors: Array) -> Array:
+    """Root mean square errors (g, T) of groups of stretches, from their numbers (g,) and squared errors (g, T).
 
-    Widths that are c · (w_k + w) and cover 99% of the errors (n, T) are smallest on average.
+    Groups are ordered by distance. One with fewer than `ENOUGH` stretches has the spread of the next larger one, and
+    none has less than a smaller one.
     """
-    typical = np.sqrt((ways**2).mean(axis=0))
-    losses = []
-    for share in LEAST_DISTANCES:
-        scale = np.maximum(share * typical + ways, np.finfo(np.float64).tiny)
-        losses.append(float((np.quantile(errors / scale, 0.99, axis=0) * scale.mean(axis=0)).mean()))
-    return np.asarray(LEAST_DISTANCES[int(np.argmin(losses))] * typical)
+    mean = errors / np.maximum(counts, 1.0)[:, None]
+    known = counts >= ENOUGH
+    if not known.any():
+        known, mean = np.ones_like(known), np.broadcast_to(errors.sum(axis=0) / counts.sum(), mean.shape)
+    following = np.flatnonzero(known)
+    chosen = following[np.minimum(np.searchsorted(following, np.arange(len(counts))), len(following) - 1)]
+    return np.sqrt(np.maximum.accumulate(mean[chosen], axis=0))
 
 
 def _flat(path: Array) -> Array:

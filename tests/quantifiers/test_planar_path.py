@@ -1,0 +1,140 @@
+"""The path of a robot and its backup past obstacles: learned from drills, and right about costs."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from safexp import Backup, Budget, Calibrated, Instantaneous, Obstacles, PlanarPath, Shield
+from safexp.envs.guard import Guard
+from safexp.quantifiers.planar_path import UNKNOWN, spreads
+from support.rover import HORIZON, PLACES, RADIUS, Rover, brake, drill_log
+
+AMONG = Obstacles(2, RADIUS)
+
+
+@cache
+def log():
+    return drill_log()
+
+
+def shield_of(constraint, *, quantifier=None, fit=True):
+    env, backup = Rover(), Backup(brake, HORIZON, drills=0.0)
+    shield = Shield(
+        quantifier or Calibrated(PlanarPath()),
+        env.observation_space,
+        env.action_space,
+        constraint=constraint,
+        backup=backup,
+    )
+    if fit:
+        shield.fit(log())
+    return shield
+
+
+def upper_bound(shield, speed, distance, action):
+    """Bound of an action at this speed, heading for an obstacle at this distance."""
+    pose = [PLACES[0, 0] - distance, PLACES[0, 1], 0.0]
+    states = shield.states(np.array([[0.0, speed, 0.0]]), np.array([[*pose, *PLACES.ravel()]]))
+    mean, width = shield.quantifier.predict(states, np.array([[action]]))
+    return float((mean + width)[0, 0])
+
+
+def test_only_the_speed_is_found_relevant():
+    shield = shield_of(Budget(0.0, among=AMONG), quantifier=PlanarPath())
+    assert shield.quantifier.relevant == (1,)
+
+
+def test_the_brake_s_path_decides_what_is_certified():
+    shield = shield_of(Budget(0.0, among=AMONG))
+    assert upper_bound(shield, 0.0, 1.0, [0.0, 0.0]) == 0.0
+    assert upper_bound(shield, 0.25, 2.0, [1.0, 0.0]) == 0.0
+    assert upper_bound(shield, 0.25, 1.0, [1.0, 0.0]) >= UNKNOWN  # it would come to rest inside
+    assert upper_bound(shield, -0.25, 1.0, [-1.0, 0.0]) == 0.0
+
+
+def test_beyond_the_speeds_of_the_log_nothing_is_known():
+    assert upper_bound(shield_of(Budget(25.0, among=AMONG)), 3.0, 50.0, [0.0, 0.0]) >= UNKNOWN
+
+
+def test_obstacles_that_move_need_more_room():
+    moving = Obstacles(2, RADIUS, speed=0.1)
+    assert upper_bound(shield_of(Budget(0.0, among=moving)), 0.0, 1.0, [0.0, 0.0]) >= UNKNOWN
+    assert upper_bound(shield_of(Budget(0.0, among=moving)), 0.0, 2.0, [0.0, 0.0]) == 0.0
+
+
+def test_a_limit_on_every_step_is_bounded_by_the_largest_cost():
+    shield = shield_of(Instantaneous(0.5, among=AMONG))
+    assert upper_bound(shield, 0.0, 1.0, [0.0, 0.0]) == 0.0
+    assert upper_bound(shield, 0.25, 1.0, [1.0, 0.0]) == 1.0
+
+
+@pytest.mark.parametrize("limit", [0.0, 3.0])
+def test_a_driver_at_full_speed_keeps_the_budget_by_the_rover_s_own_ledger(limit):
+    rover, constraint = Rover(), Budget(limit, among=AMONG)
+    shield = shield_of(constraint)
+    guard = Guard(DummyVecEnv([lambda: rover]), constraint, shield, None, backup=shield.backup)
+    rng = np.random.default_rng(1)
+    guard.reset()
+    for _ in range(600):
+        guard.step(np.array([[1.0, 0.1 * rng.normal()]], dtype=np.float32))
+    assert max(rover.inside) <= limit
+    episodes = guard.recorder.episodes
+    assert not any(episode.stopped or episode.violated for episode in episodes)
+    assert sum(episode.interventions + episode.takeovers for episode in episodes) > 0
+
+
+def test_without_the_shield_the_same_driver_does_not():
+    rover, rng = Rover(), np.random.default_rng(1)
+    for _ in range(6):
+        rover.reset()
+        for _ in range(100):
+            rover.step([1.0, 0.1 * rng.normal()])
+    assert max(rover.inside) >= 4
+
+
+def test_it_learns_on_from_drills_of_the_run():
+    shield = shield_of(Budget(25.0, among=AMONG), quantifier=PlanarPath())
+    before = upper_bound(shield, 0.2, 1.5, [0.0, 0.0])
+    from safexp.shield.transitions import transitions_of
+
+    more = transitions_of(
+        drill_log(20, seed=5), shield.constraint, shield.observation_space, shield.action_space, with_next=True
+    )
+    shield.quantifier.update(more)
+    assert upper_bound(shield, 0.2, 1.5, [0.0, 0.0]) == pytest.approx(before, abs=1.0)
+
+
+def test_it_comes_back_from_a_file(tmp_path):
+    shield = shield_of(Budget(25.0, among=AMONG))
+    shield.save(tmp_path / "rover.safexp")
+    again = Shield.load(tmp_path / "rover.safexp", backup=Backup(brake, HORIZON))
+    for speed in (0.0, 0.1, 0.25):
+        assert upper_bound(again, speed, 1.1, [0.5, 0.1]) == upper_bound(shield, speed, 1.1, [0.5, 0.1])
+    assert again.constraint == shield.constraint
+
+
+def test_nothing_is_certified_before_it_has_learned():
+    assert upper_bound(shield_of(Budget(25.0, among=AMONG), fit=False), 0.0, 50.0, [0.0, 0.0]) == np.inf
+
+
+def test_without_obstacles_or_backup_it_says_what_is_missing():
+    env = Rover()
+    spaces = env.observation_space, env.action_space
+    with pytest.raises(ValueError, match=r"Budget names none: give Budget\(limit, among=Obstacles"):
+        Shield(PlanarPath(), *spaces, constraint=Budget(1.0), backup=Backup(brake, HORIZON))
+    with pytest.raises(ValueError, match=r"give backup=Backup\(controller, horizon\)"):
+        Shield(PlanarPath(), *spaces, constraint=Budget(1.0, among=AMONG))
+    with pytest.raises(ValueError, match=r"no obstacles yet: give it to a Shield or MASE"):
+        PlanarPath().predict(np.zeros((1, 3)), np.zeros((1, 1, 2)))
+    with pytest.raises(ValueError, match=r"degree=4\) must be 1, 2 or 3"):
+        PlanarPath(degree=4)
+
+
+def test_groups_of_stretches_have_their_own_spread_which_never_falls_with_the_distance():
+    counts, errors = np.array([100.0, 3.0, 50.0, 50.0]), np.array([[1.0], [30.0], [200.0], [50.0]])
+    assert spreads(counts, errors)[:, 0].tolist() == pytest.approx([0.1, 2.0, 2.0, 2.0])
+    assert spreads(np.array([4.0, 0.0]), np.array([[16.0], [0.0]]))[:, 0].tolist() == [2.0, 2.0]
