@@ -98,7 +98,7 @@ def test_runs_without_an_episode_are_reported(make_run: MakeRun) -> None:
 
 def test_tasks_are_apart(make_run: MakeRun) -> None:
     page = render([make_run("a"), make_run("b", task="safexp/PlanarRobotDiscrete-v0")])
-    assert len(Elements(page).data) == 2 * (6 + 1)
+    assert len(Elements(page).data) == 2 * (7 + 1)
     assert page.count('<h3 class="task">') == 2 * 2
 
 
