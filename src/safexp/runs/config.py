@@ -204,6 +204,11 @@ class RunConfig:
             raise ValueError(
                 f"backup={self.backup!r} is an option of method 'mase', not of {self.method!r}: leave it out."
             )
+        for name in ("replacement", "warm_start", "imitation"):
+            if self.method != "mase" and (given := getattr(self, name)) != getattr(type(self), name):
+                raise ValueError(
+                    f"{name}={given!r} is an option of method 'mase', not of {self.method!r}: leave it out."
+                )
         itself = OWN_LEARNERS.get(self.method)
         if itself and self.learner not in (itself, type(self).learner):
             raise ValueError(
