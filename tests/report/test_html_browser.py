@@ -22,7 +22,7 @@ pytestmark = [
 
 FLOOR = Floor(extent=1.5, goal=(1.1, 1.1), goal_radius=0.3, hazards=((0.0, 0.0),), hazard_radius=0.7)
 WAY = Trajectory(0, "stopped", FLOOR, np.linspace([-1, -1], [1, -1], 5))
-FIGURES = 2 * 6 + 2 + 2
+FIGURES = 2 * 7 + 2 + 2
 """Curves on two tasks, a pair of maps, and the bars of the time on both."""
 
 
