@@ -130,7 +130,7 @@ def test_names_fit_into_their_panels(chromium: Browser, report: Path) -> None:
             "[...document.querySelectorAll('.curve .plot')].map(plot => plot.getBoundingClientRect().right - "
             "Math.max(...[...plot.querySelectorAll('.legendtext')].map(text => text.getBoundingClientRect().right)))"
         )
-    assert len(over) == 6 and min(over) >= 0
+    assert len(over) == 7 and min(over) >= 0
 
 
 @pytest.mark.parametrize("width", [390, 1280])
