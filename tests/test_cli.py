@@ -157,6 +157,14 @@ def test_ctrl_c_says_what_is_on_disk(tmp_path: Path) -> None:
         (["--budget", "-1"], "safexp: limit=-1.0 (--budget, --limit) must be finite and at least 0"),
         (["--learner", "PPOO"], "safexp: unknown learner 'PPOO'"),
         (["--learner-options", '{"n_step": 1}'], "safexp: PPO has no option 'n_step': did you mean n_steps?"),
+        (["--imitation", "-1"], "safexp: imitation=-1.0 must be a KL divergence above 0, such as 0.01, or 0 for none."),
+        (["--imitation", "0.01", "--learner", "SAC"], "SAC learns from the executed actions anyway; leave it out."),
+        (
+            ["--warm-start"],
+            "safexp: warm_start=True imitates the actions of a log: give seed_data=..., or leave it out.",
+        ),
+        (["--replacement", "critic"], "safexp: replacement='critic' needs a learner with values of actions"),
+        (["--method", "bare", "--warm-start"], "safexp: warm_start=True is an option of method 'mase', not of 'bare'"),
         (["--penalty", "-1"], "penalties are given as positive numbers"),
     ],
 )

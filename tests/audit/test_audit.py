@@ -56,6 +56,22 @@ def test_the_risk_is_that_of_the_episodes(found, trained):
     assert bare.worst[0].episode.cost == bare.max_cost
 
 
+def test_the_risk_without_the_shield_is_beside_the_one_with_it(trained, found, tmp_path, capsys):
+    words = ["audit", str(trained / "mase"), "--episodes", str(EPISODES), "--seed", str(FIRST), "--max-risk", "0.06"]
+    page = tmp_path / "page.html"
+    assert main([*words, "--unshielded", "--json", "--out", str(page)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    bare = audit(trained / "mase", EPISODES, FIRST, shielded=False)
+    assert told["risk"]["violations"] == 0
+    assert told["unshielded"]["risk"]["violations"] == bare.risk.violations > 0
+    assert told["unshielded"]["mean_return"] == bare.mean_return
+    assert f"{bare.risk.violations} of {EPISODES} episodes violated, risk" in page.read_text()
+    assert found.unshielded is None
+    assert found.own_actions == bare.own_actions == 1.0, "Unknown certifies all or nothing"
+    with pytest.raises(ValueError, match="--no-shield plays without the shield, and --unshielded adds that"):
+        audit(trained / "mase", 1, shielded=False, unshielded=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mase", "bare", "goal"])
 def test_every_episode_can_be_played_again_by_its_seed(trained, name):

@@ -182,7 +182,7 @@ def test_preferences_see_what_the_learner_sees():
         return np.array([0.0, 0.0, 0.9])[actions.argmax(axis=1)]
 
     guard = guard_of([lambda: Line(discrete=True)], Budget(0.5), Known(costs))
-    guard.preferences = lambda observations: seen.append(observations.copy()) or np.array([[2.0, 1.0, 3.0]])
+    guard.preferences = lambda observations, _: seen.append(observations.copy()) or np.array([[2.0, 1.0, 3.0]])
     guard.reset()
     _, _, _, (info,) = guard.step(np.array([2]))
     assert info["shield"]["action"] == 0

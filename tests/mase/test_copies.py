@@ -93,7 +93,7 @@ def test_a_copy_goes_on_as_the_original_would_have_and_neither_touches_the_other
 def test_a_copied_agent_decides_with_its_own_shield():
     agent = planar(DQN, REPLAY, "Discrete").learn(50)
     twin = copy.deepcopy(agent)
-    assert twin.guard.preferences.__self__ is twin
+    assert twin.guard.preferences.args == (twin.learner,)
     assert twin.learner.replay_buffer.history.guard is twin.guard
     assert twin.learner.env is twin.guard
     assert twin.shield is not agent.shield

@@ -153,7 +153,7 @@ def test_dqn_replaces_by_its_best_safe_action_and_masks_reach_maskable_ppo():
     agent.learn(100)
     observations = agent.guard.observations
     values = agent.learner.q_net(torch.as_tensor(observations, dtype=torch.float32)).detach().numpy()
-    np.testing.assert_allclose(agent.guard.preferences(observations), values, rtol=1e-6)
+    np.testing.assert_allclose(agent.guard.preferences(observations, np.eye(9)), values, rtol=1e-6)
     masked = agent_of(
         MaskablePPO,
         ROLLOUT,
@@ -357,7 +357,7 @@ def test_a_stop_by_a_changed_quantifier_is_charged_in_the_replay_buffer():
 def test_predict_replaces_as_training_does():
     known = safexp.Known(lambda states, actions: np.array([0.0, 0.2, 0.9])[actions.argmax(axis=1)])
     agent = safexp.MASE(Line(discrete=True), safexp.Instantaneous(0.5), known, DQN, learner_options=REPLAY, seed=0)
-    agent.guard.preferences = lambda observations: np.array([[1.0, 2.0, 3.0]] * len(observations))
+    agent.guard.preferences = lambda observations, _: np.array([[1.0, 2.0, 3.0]] * len(observations))
     agent.learner.exploration_rate = 0.0
     agent.learner.policy.q_net.q_net[-1].bias.data = torch.tensor([0.0, 0.0, 100.0])
     assert agent.predict(np.zeros(1)).action == 1

@@ -131,7 +131,9 @@ def test_decisions_among_choices_are_those_of_a_search_over_all(seed, num_costs,
     scores = rng.normal(size=(n, 3))
     shield = Shield(reference.quantifier, STATES, THREE, safe_action=6 if promised else None)
     thresholds = limits[:, 0] if num_costs == 1 else limits
-    decisions = shield.filter_batch(states, proposals, thresholds, preferences=(lambda: scores) if preferring else None)
+    decisions = shield.filter_batch(
+        states, proposals, thresholds, preferences=(lambda rows, _: scores[rows]) if preferring else None
+    )
     for i in range(n):
         safe = [reference.safe(states[i], np.eye(3)[k], limits[i]) or (promised and k == 1) for k in range(3)]
         bounds = np.array([reference.bounds(states[i], np.eye(3)[k]).max() for k in range(3)])

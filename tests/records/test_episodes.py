@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from safexp import AllOf, Budget, Instantaneous, Schedule, StateVisits
-from safexp.records.episodes import Drivers, Episode, Recorder
+from safexp.records.episodes import Drivers, Episode, Recorder, own_share
 
 YES, NO = np.array([True]), np.array([False])
 
@@ -226,3 +226,9 @@ def test_a_long_episode_beside_short_ones_keeps_all_of_its_steps():
 
 def test_before_a_step_none_has_brought_anything():
     np.testing.assert_array_equal(Recorder(AllOf(Budget(1.0), Budget(1.0)), 2).latest, np.zeros((2, 2)))
+
+
+def test_the_share_of_own_actions_counts_all_who_drove():
+    episode = Episode(0, 10, 10, 0.0, 0.0, 0.0, 0.0, False, False, 2, takeovers=1, drills=3)
+    assert own_share([episode]) == pytest.approx(0.4)
+    assert own_share([]) is None

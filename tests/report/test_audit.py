@@ -25,6 +25,7 @@ def audited(violations: int, episodes: int, max_risk: float) -> Audit:
         stops=0,
         interventions=0,
         takeovers=0,
+        own_actions=1.0,
         worst=(Judged(1000, Episode(0, 50, 50, 1.0, 1.0, 3.0, 0.5, False, False, 0)),),
         accuracy=None,
         shift=None,

@@ -16,14 +16,14 @@ def test_the_report_holds_table_curves_command_and_versions(make_run: MakeRun) -
         assert text in page
     assert "safexp train --out &#39;mase&#39;" in page
     elements = Elements(page)
-    assert len(elements.data) == 6 + 1
+    assert len(elements.data) == 7 + 1
     assert all(json.loads(data)["data"] for data in elements.data)
 
 
 def test_every_chart_says_what_it_shows(make_run: MakeRun) -> None:
     elements = Elements(render([make_run("mase")]))
     spoken = [attributes["aria-label"] for _, attributes in elements.found if attributes.get("role") == "img"]
-    assert len(spoken) == 6 + 1
+    assert len(spoken) == 7 + 1
     assert "Line chart of average episode return against environment steps: mase ends at 2." in spoken
 
 
@@ -98,7 +98,7 @@ def test_runs_without_an_episode_are_reported(make_run: MakeRun) -> None:
 
 def test_tasks_are_apart(make_run: MakeRun) -> None:
     page = render([make_run("a"), make_run("b", task="safexp/PlanarRobotDiscrete-v0")])
-    assert len(Elements(page).data) == 2 * (6 + 1)
+    assert len(Elements(page).data) == 2 * (7 + 1)
     assert page.count('<h3 class="task">') == 2 * 2
 
 

@@ -71,11 +71,11 @@ def test_a_map_reaches_as_far_as_its_paths_within_reason(make_run: MakeRun) -> N
 def test_the_report_shows_the_maps(make_run: MakeRun) -> None:
     page = render([make_run("b"), make_run("a", seed=1, ways=Trajectories(EARLY, EARLY)), make_run("c", seed=2)])
     elements = Elements(page)
-    assert len(elements.data) == 6 + 2 + 1
+    assert len(elements.data) == 7 + 2 + 1
     assert all(json.loads(data)["data"] for data in elements.data)
     spoken = [attributes["aria-label"] for _, attributes in elements.found if attributes.get("role") == "img"]
     seen = [label for label in spoken if label and label.startswith("Map of the robot's paths, mase, seed 1,")]
-    assert seen == spoken[6:8], "of the first run of a group that has one"
+    assert seen == spoken[7:9], "of the first run of a group that has one"
 
 
 def test_without_trajectories_there_is_no_map(make_run: MakeRun) -> None:

@@ -33,6 +33,12 @@ RUNS = {
     | {"method_options": {"epoch_steps": 100}},
     "sparse": {"quantifier": "sparse-gp", "quantifier_options": {"num_inducing": 16, "first_steps": 5}}
     | {"calibrate": True, "steps": 384},
+    "learning from the shield": {
+        "task": "safexp/PlanarRobot-v0",
+        "quantifier": "exact-gp",
+        "constraint": "instantaneous",
+    }
+    | {"limit": 0.3, "imitation": 0.01, "warm_start": True},
     "exact": {"task": "safexp/PlanarRobot-v0", "quantifier": "exact-gp", "limit": 2.0},
     "deep": {"quantifier": "deep-gp", "quantifier_options": {"num_inducing": 8, "first_steps": 5}, "steps": 384},
     "features": {"quantifier": "features", "quantifier_options": {"num_features": 16}, "steps": 384},
@@ -86,7 +92,9 @@ def test_an_interrupted_run_ends_as_if_nothing_had_happened(tmp_path, name):
         assert (config.folder / run_folder.CHECKPOINT).exists()  # or it starts over, and all this shows nothing
     run(config, resume=True)
     assert reproducible(config.folder) == reproducible(whole)
-    assert len(run_folder.read(whole).metrics) >= 3
+    metrics = run_folder.read(whole).metrics
+    assert len(metrics) >= 3
+    assert any(line.get("imitation_kl") for line in metrics) == ("imitation" in settings)
 
 
 @pytest.fixture

@@ -26,6 +26,11 @@ RUNS = {
         {"quantifier": "sparse-gp", "quantifier_options": {"num_inducing": 16, "first_steps": 5}, **EPOCHS},
         *(160, 320),
     ),
+    "learning from the shield": (
+        {"task": "safexp/PlanarRobot-v0", "quantifier": "exact-gp", "constraint": "instantaneous", "limit": 0.3}
+        | {"imitation": 0.01, "warm_start": True, "learner_options": {"n_steps": 32}},
+        *(256, 512),
+    ),
     "PPO": ({"learner": "PPO", "learner_options": {"n_steps": 32, "batch_size": 32, "use_sde": True}}, 384, 768),
     "off-policy": ({**SAC, "learner_options": SAC_OPTIONS}, 300, 600),
     "off-policy, in the middle of an epoch": ({**SAC, "learner_options": SAC_OPTIONS}, 340, 660),

@@ -98,7 +98,7 @@ def test_preferences_choose_among_safe_discrete_actions():
         np.zeros((2, 2)),
         np.array([7, 7]),
         np.array([0.6, 0.6]),
-        preferences=lambda: np.array([[1.0, 2.0, 9.0], [2.0, 1.0, 9.0]]),
+        preferences=lambda rows, _: np.array([[1.0, 2.0, 9.0], [2.0, 1.0, 9.0]])[rows],
     )
     np.testing.assert_array_equal(outcome.actions, [6, 5])
 
@@ -271,7 +271,9 @@ def test_action_spaces_that_cannot_be_searched_are_refused(space, message):
 def test_a_vouched_discrete_action_is_that_action():
     shield = Shield(Unknown(), STATES, THREE, safe_action=6)
     states, thresholds = np.zeros((1, 2)), np.array([0.5])
-    preferred = shield.filter_batch(states, np.array([5]), thresholds, preferences=lambda: np.array([[1.0, 2.0, 3.0]]))
+    preferred = shield.filter_batch(
+        states, np.array([5]), thresholds, preferences=lambda *_: np.array([[1.0, 2.0, 3.0]])
+    )
     assert preferred.actions[0] == 6
     assert not shield.filter_batch(states, np.array([6]), thresholds).intervened[0]
     np.testing.assert_array_equal(shield.outlook(states, thresholds).safe, [[False, True, False]])
@@ -332,7 +334,7 @@ def test_a_loaded_shield_reads_the_parts_of_an_observation_in_the_same_order(tmp
 @pytest.mark.parametrize("scores", [[0.0, -np.inf, -np.inf], [np.nan, np.nan, np.nan], [np.inf, np.nan, 0.0]])
 def test_preferences_without_end_choose_nothing_unsafe(scores):
     shield = shield_of(Known(lambda states, actions: 1.0 * (actions.argmax(axis=1) == 0)), THREE)
-    decision = shield.filter(np.zeros(2), 5, 0.0, preferences=lambda: np.array([scores]))
+    decision = shield.filter(np.zeros(2), 5, 0.0, preferences=lambda *_: np.array([scores]))
     assert decision.intervened
     assert decision.action in (6, 7)
 
@@ -381,7 +383,7 @@ def test_a_discrete_proposal_is_vouched_for_only_if_it_is_the_one():
 
 def test_what_a_model_certified_in_place_of_a_proposal_is_not_vouched_for():
     decision = shield_of(Known(choice_cost), THREE).filter(
-        np.zeros(2), 7, 0.6, preferences=lambda: np.array([[0, 1, 2]])
+        np.zeros(2), 7, 0.6, preferences=lambda *_: np.array([[0, 1, 2]])
     )
     assert (decision.action, decision.intervened, decision.vouched) == (6, True, False)
 

@@ -53,6 +53,7 @@ def maker(place: Path) -> MakeRun:
                 "mean_penalised_return": 1.5 if ended else None,
                 "mean_cost": sum(row.cost for row in ended) / len(ended) if ended else None,
                 "max_cost": max((row.cost for row in ended), default=None),
+                "own_actions": 1 - 2 / 50 if ended else None,
                 "stop_rate": sum(row.stopped for row in ended) / len(ended) if ended else None,
             }
             run_folder.append_metrics(config.folder, line)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch as th
 
-from safexp.audit.results import CONFIDENCE, Accuracy, Audit, InputShift, Judged, Latency, risk_of
+from safexp.audit.results import CONFIDENCE, Accuracy, Audit, InputShift, Judged, Latency, Unshielded, risk_of
 from safexp.constraints import Constraint
 from safexp.core.arrays import Observations, take
 from safexp.envs.infos import Info
@@ -27,7 +27,7 @@ from safexp.mase.agent import Agent
 from safexp.quantifiers.base import Transitions
 from safexp.records import coverage
 from safexp.records.coverage import Calibration, Coverage
-from safexp.records.episodes import Episode
+from safexp.records.episodes import Episode, own_share
 from safexp.records.statistics import anytime_interval
 from safexp.runs.evaluate import Subject, first_episodes, load_subject
 
@@ -50,6 +50,7 @@ def audit(
     shielded: bool = True,
     max_risk: float = 0.01,
     tell: Callable[[str], None] = lambda line: None,
+    unshielded: bool = False,
 ) -> Audit:
     """Play episodes of a trained agent, deterministically, and judge them.
 
@@ -62,7 +63,12 @@ def audit(
         shielded: False executes every proposal.
         max_risk: largest upper bound for which `Audit.passed` holds.
         tell: called with a line on the progress after every block.
+        unshielded: play the same seeds again with every proposal executed, to see whether the policy needs its shield.
     """
+    if unshielded and not shielded:
+        raise ValueError(
+            "--no-shield plays without the shield, and --unshielded adds that to an audit with it: give one."
+        )
     if episodes < 1 or first_seed < 0 or not 0 <= max_risk <= 1:
         raise ValueError(
             f"episodes={episodes} must be at least 1, seed={first_seed} at least 0, and max_risk={max_risk} a "
@@ -71,13 +77,8 @@ def audit(
     begin = time.perf_counter()
     subject = _load(path, task, task_options, shielded)
     try:
-        judged: list[Judged] = []
         seen = _Watcher(subject.agent)
-        for block in range(first_seed // WIDTH, (first_seed + episodes - 1) // WIDTH + 1):
-            numbered = zip(range(block * WIDTH, (block + 1) * WIDTH), _play(subject, block, seen), strict=True)
-            judged += [Judged(*pair) for pair in numbered if 0 <= pair[0] - first_seed < episodes]
-            seen.harvest()
-            tell(_progress(judged, episodes))
+        judged = _judge(subject, episodes, first_seed, seen, tell)
         every = [one.episode for one in judged]
         return Audit(
             checkpoint=str(path),
@@ -95,10 +96,12 @@ def audit(
             stops=sum(episode.stopped for episode in every),
             interventions=sum(episode.interventions for episode in every),
             takeovers=sum(episode.takeovers for episode in every),
+            own_actions=own_share(every),
             worst=tuple(sorted(judged, key=partial(_badness, subject.envs.constraint), reverse=True)[:WORST]),
             accuracy=seen.accuracy(),
             shift=seen.shift(),
             latency=seen.latency(),
+            unshielded=_unshielded(path, episodes, first_seed, task, task_options, tell) if unshielded else None,
             seconds=time.perf_counter() - begin,
         )
     finally:
@@ -180,6 +183,38 @@ def _load(path: Path, task: str | None, task_options: Mapping[str, Any] | None, 
     subject = load_subject(path, WIDTH, task, task_options)
     subject.agent.evaluate(shielded)
     return subject
+
+
+def _judge(
+    subject: Subject, episodes: int, first_seed: int, seen: _Watcher | None, tell: Callable[[str], None]
+) -> list[Judged]:
+    """Play the episodes of these seeds, block by block."""
+    judged: list[Judged] = []
+    for block in range(first_seed // WIDTH, (first_seed + episodes - 1) // WIDTH + 1):
+        numbered = zip(range(block * WIDTH, (block + 1) * WIDTH), _play(subject, block, seen), strict=True)
+        judged += [Judged(*pair) for pair in numbered if 0 <= pair[0] - first_seed < episodes]
+        if seen is not None:
+            seen.harvest()
+        tell(_progress(judged, episodes))
+    return judged
+
+
+def _unshielded(
+    path: Path,
+    episodes: int,
+    first_seed: int,
+    task: str | None,
+    task_options: Mapping[str, Any] | None,
+    tell: Callable[[str], None],
+) -> Unshielded:
+    """Play the episodes of an audit again without the shield."""
+    subject = _load(path, task, task_options, shielded=False)
+    try:
+        judged = _judge(subject, episodes, first_seed, None, lambda line: tell(f"without the shield: {line}"))
+        returns = [one.episode.true_return for one in judged]
+        return Unshielded(risk_of([one.episode.violated for one in judged]), float(np.mean(returns)))
+    finally:
+        subject.envs.close()
 
 
 def _play(subject: Subject, block: int, seen: _Watcher | None) -> list[Episode]:

@@ -77,8 +77,20 @@ class Latency:
 
 
 @dataclass(frozen=True)
+class Unshielded:
+    """The same policy on the same seeds with every proposal executed: its risk and its mean return."""
+
+    risk: Risk
+    mean_return: float
+
+
+@dataclass(frozen=True)
 class Audit:
-    """Results of an audit; `accuracy` and `shift` are None without a quantifier or a record of training inputs."""
+    """Results of an audit.
+
+    `own_actions` is the share of the executed actions that were the policy's own. `accuracy` and `shift` are None
+    without a quantifier or a record of training inputs, `unshielded` if it was not requested.
+    """
 
     checkpoint: str
     task: str
@@ -95,11 +107,13 @@ class Audit:
     stops: int
     interventions: int
     takeovers: int
+    own_actions: float | None
     worst: tuple[Judged, ...]
     accuracy: Accuracy | None
     shift: InputShift | None
     latency: Latency
     seconds: float
+    unshielded: Unshielded | None = None
 
     @property
     def passed(self) -> bool:

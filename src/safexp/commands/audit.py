@@ -21,6 +21,7 @@ def audit(
     task: Annotated[str | None, tyro.conf.arg(metavar="STR")] = None,
     task_options: Options = MappingProxyType({}),
     shield: bool = True,
+    unshielded: bool = False,
     max_risk: float = 0.01,
     replay: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
@@ -37,6 +38,7 @@ def audit(
         task: task to audit on, if not the one it was trained on.
         task_options: arguments of that task.
         shield: --no-shield executes every proposal of the same policy.
+        unshielded: also play the same episodes without the shield, to see whether the policy needs it.
         max_risk: largest allowed risk.
         replay: only replay the episode of this seed.
         out: HTML page to write, which must not exist; by default audit.html, or else audit-2.html, and so on.
@@ -51,7 +53,15 @@ def audit(
         return 0
     page = free_page(out)  # fails before hours of episodes, not after
     found = auditing.audit(
-        checkpoint, episodes, seed, task, task_options, shield, max_risk, lambda line: print(line, file=sys.stderr)
+        checkpoint,
+        episodes,
+        seed,
+        task,
+        task_options,
+        shield,
+        max_risk,
+        lambda line: print(line, file=sys.stderr),
+        unshielded,
     )
     write_audit(page, found)
     print_audit(found, json)

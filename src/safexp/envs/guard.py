@@ -28,7 +28,7 @@ from safexp.envs.recording import Chosen, Harvest, Outcome, Recording, Taken
 from safexp.envs.refusals import NothingSafeError, advice, check_spaces
 from safexp.envs.vector import first_told, owned
 from safexp.quantifiers.base import Transitions, rows_of
-from safexp.shield.candidates import Glance
+from safexp.shield.candidates import Glance, Preferences
 from safexp.shield.decisions import Decisions
 from safexp.shield.questions import Question
 from safexp.shield.shield import Shield
@@ -98,7 +98,10 @@ class Guard(Recording):
         self.shield = shield
         self.penalty = penalty
         self.shielding = shielding
-        self.preferences: Callable[[Observations], Array] | None = None
+        self.preferences: Callable[[Observations, Array], Array] | None = None
+        """Scores (k, m) of the encoded candidates (k, m, da) of k states, from what the learner sees in them."""
+        self.pupil: Callable[[Observations, NDArray[Any], NDArray[Any], Flags], None] | None = None
+        """Is told of every step: what the learner sees, proposals, executed actions, and where these were replaced."""
         self.frontier = Frontier()
         self.last: StepRecord
         n = venv.num_envs
@@ -159,6 +162,8 @@ class Guard(Recording):
             asked = self._drilling if self.backup.horizon else self._driving
             self.frontier.propose(~asked, ~(intervened | vouched | self._driving))
         takeovers = self._driving & ~self._drilling
+        if self.pupil is not None:
+            self.pupil(self.observations, self._proposed, executed, intervened | takeovers)
         return Chosen(executed, intervened, takeovers, bounds.reshape(thresholds.shape), self._drilling)
 
     def _hand_over(self) -> None:
@@ -342,9 +347,11 @@ class Guard(Recording):
 
     # Internals
 
-    def _preferences_here(self) -> Callable[[], Array] | None:
+    def _preferences_here(self) -> Preferences | None:
         preferences = self.preferences
-        return None if preferences is None else lambda: preferences(self.observations)
+        if preferences is None:
+            return None
+        return lambda rows, candidates: preferences(take(self.observations, rows), candidates)
 
     def _margins(self, infos: Infos) -> list[Array]:
         """Signed distances (n,) after a step, or nothing if the task's first step did not report them."""

@@ -29,6 +29,12 @@ class Family(Protocol):
     def log_prob(self, parameters: Tensor, actions: Tensor) -> Tensor:
         """The log probability (n,) of each action."""
 
+    def distance(self, parameters: Tensor, actions: Tensor) -> Tensor:
+        """How far (n,) each distribution is from an action: −log π(a) without what changes the spread alone."""
+
+    def corrected(self, parameters: Tensor, proposed: Tensor, executed: Tensor) -> Tensor:
+        """The actions towards which distributions move so that their proposals become the executed actions."""
+
     def kl(self, old: Tensor, new: Tensor) -> Tensor:
         """KL(old ‖ new), (n,)."""
 
@@ -51,6 +57,13 @@ class Gaussian:
         mean, log_std = parameters.chunk(2, dim=1)
         scaled = (actions - mean) * th.exp(-log_std)
         return -(0.5 * scaled**2 + log_std).sum(dim=1) - 0.5 * math.log(2 * math.pi) * mean.shape[1]
+
+    def distance(self, parameters: Tensor, actions: Tensor) -> Tensor:
+        mean, log_std = parameters.chunk(2, dim=1)
+        return 0.5 * (((actions - mean) * th.exp(-log_std.detach())) ** 2).sum(dim=1)
+
+    def corrected(self, parameters: Tensor, proposed: Tensor, executed: Tensor) -> Tensor:
+        return parameters.chunk(2, dim=1)[0] + executed - proposed
 
     def kl(self, old: Tensor, new: Tensor) -> Tensor:
         (old_mean, old_log_std), (new_mean, new_log_std) = old.chunk(2, dim=1), new.chunk(2, dim=1)
@@ -75,6 +88,12 @@ class Categorical:
 
     def log_prob(self, parameters: Tensor, actions: Tensor) -> Tensor:
         return parameters.log_softmax(dim=1).gather(1, actions.long().reshape(-1, 1)).squeeze(1)
+
+    def distance(self, parameters: Tensor, actions: Tensor) -> Tensor:
+        return -self.log_prob(parameters, actions)
+
+    def corrected(self, parameters: Tensor, proposed: Tensor, executed: Tensor) -> Tensor:
+        return executed
 
     def kl(self, old: Tensor, new: Tensor) -> Tensor:
         log_old = old.log_softmax(dim=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch as th
@@ -39,10 +40,14 @@ class PolicyNetwork(nn.Module):
 
 
 class PolicyChange(NamedTuple):
-    """A new policy compared with the old one on the same batch: probability ratios (n,) and mean KL divergence."""
+    """A new policy compared with the old one on the same batch: probability ratios (n,) and mean KL divergence.
+
+    `outputs` are its distribution parameters (n, k).
+    """
 
     ratios: Tensor
     kl: float
+    outputs: Tensor
 
 
 class Surrogate:
@@ -69,20 +74,28 @@ class Surrogate:
 
     def gradient(self, advantages: Tensor) -> Tensor:
         """∇ mean(π/π_old · A) = mean(A ∇log π) at the old policy, (p,)."""
+        return self.derivative(lambda outputs: self.actor.family.log_prob(outputs, self._actions) * advantages)
+
+    def derivative(self, values: Callable[[Tensor], Tensor]) -> Tensor:
+        """Gradient (p,), at the old policy, of the mean of values (n,) of its distribution parameters (n, k)."""
         outputs = self._here.outputs.clone().requires_grad_()
-        log_prob = self.actor.family.log_prob(outputs, self._actions)
-        return self._here.pull(*th.autograd.grad((log_prob * advantages).mean(), outputs))
+        return self._here.pull(*th.autograd.grad(values(outputs).mean(), outputs))
 
     def natural(self, gradient: Tensor, steps: int) -> Tensor:
         """F⁻¹g for a gradient g (p,), by at most `steps` conjugate-gradient steps."""
         return conjugate_gradient(self.fisher, gradient, steps, self._precondition, LEAST_GAIN)
+
+    @property
+    def outputs(self) -> Tensor:
+        """Distribution parameters (n, k) of the old policy."""
+        return self._here.outputs
 
     @th.no_grad()
     def evaluate(self, point: Tensor) -> PolicyChange:
         """Compare the policy with these parameters to the old one."""
         outputs = self._model(point, self._observations)
         ratios = th.exp(self.actor.family.log_prob(outputs, self._actions) - self._old_log_prob)
-        return PolicyChange(ratios, float(self.actor.family.kl(self._here.outputs, outputs).mean()))
+        return PolicyChange(ratios, float(self.actor.family.kl(self._here.outputs, outputs).mean()), outputs)
 
     @th.no_grad()
     def move(self, point: Tensor) -> None:

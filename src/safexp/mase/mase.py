@@ -26,10 +26,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
-import torch as th
 from numpy.typing import ArrayLike, NDArray
 from sb3_contrib import MaskablePPO
-from stable_baselines3 import DQN
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from safexp.backups.penalty import Penalty
@@ -40,9 +38,12 @@ from safexp.core.encoding import encode_observations
 from safexp.envs.guard import Guard
 from safexp.envs.vector import as_vec_env
 from safexp.mase.agent import Agent
+from safexp.mase.critics import Replacement, preferences_of
 from safexp.mase.files import load_agent, restore_agent, save_agent
+from safexp.mase.imitation import Imitation
 from safexp.mase.learner import make_learner
 from safexp.mase.replay import Rewriting
+from safexp.mase.warm_start import clone_log
 from safexp.quantifiers import Quantifier
 from safexp.quantifiers.foreign import check_round_trip
 from safexp.records.coverage import Coverage, measure, total
@@ -92,6 +93,11 @@ class MASE(Agent):
         epoch_steps: number of steps of an off-policy learner in an epoch.
         shielding: False executes every proposal and never stops (an ablation: the bare learner).
         rewriting: False leaves stored penalties unchanged (an ablation).
+        replacement: the certified action that replaces a refused proposal in a box: the "nearest" one, or the one with
+            the highest value of the learner's "critic" (SAC, TD3, DDPG). DQN always uses its critic.
+        warm_start: begin with a policy that imitates the seed data, instead of a random one.
+        imitation: largest KL divergence of a supervised step, at the end of every epoch, that moves the policy of an
+            on-policy learner towards the executed actions where its proposals were replaced; 0 for none.
         trust: "uncalibrated" lets fitted, uncalibrated widths certify actions under a limit on every step; their miss
             rate is logged after the first epoch.
     """
@@ -116,6 +122,9 @@ class MASE(Agent):
         epoch_steps: int = 1000,
         shielding: bool = True,
         rewriting: bool = True,
+        replacement: Replacement = "nearest",
+        warm_start: bool = False,
+        imitation: float = 0.0,
         trust: Trust = "calibrated",
     ) -> None:
         for name, given, kind in [
@@ -173,8 +182,14 @@ class MASE(Agent):
         self.rewriting = rewriting
         self.learner_options = dict(learner_options or {})
         self.learner = make_learner(learner, self.guard, self.learner_options, seed)
-        if isinstance(self.learner, DQN):
-            self.guard.preferences = self._q_values
+        self.guard.preferences = preferences_of(self.learner, replacement)
+        if warm_start:
+            if seed_data is None:
+                raise ValueError("warm_start=True imitates the actions of a log: give seed_data=..., or leave it out.")
+            clone_log(self.learner, self.guard, seed_data, seed)
+        self.imitation = Imitation(self.learner, imitation) if imitation else None
+        if self.imitation is not None:
+            self.guard.pupil = self.imitation.add
 
     @property
     def constraint(self) -> Constraint:
@@ -189,6 +204,7 @@ class MASE(Agent):
         return self.guard.shielding
 
     def evaluate(self, shielded: bool = True) -> None:
+        self.guard.pupil = None
         self.guard.evaluate(shielded)
 
     def observed(self, observations: Observations) -> Observations:
@@ -205,6 +221,8 @@ class MASE(Agent):
         """Line 15: update the quantifier from the executed actions and true costs, and rewrite stored penalties."""
         self._covered = []
         self._reached = self.guard.frontier.take()
+        if self.imitation is not None:
+            self.imitation.update()
         harvest = self.guard.harvest()
         if harvest is None:
             return
@@ -226,7 +244,8 @@ class MASE(Agent):
         counts = {f"coverage_{name}": count for name, count in total(self._covered)._asdict().items()}
         promises = {} if self.shield.vouched is None else self.shield.vouched.metrics()
         drills = self.guard.drills.metrics() if self.guard.backup.horizon else {}
-        told = {**self._reached, **self.guard.backup.metrics(), **drills, **promises}
+        imitated = {} if self.imitation is None else self.imitation.metrics()
+        told = {**self._reached, **imitated, **self.guard.backup.metrics(), **drills, **promises}
         return {**counts, "delta": self.quantifier.delta, **told}
 
     def _recheck(self) -> None:
@@ -267,7 +286,7 @@ class MASE(Agent):
                 "cost_max)."
             )
         preferences = self.guard.preferences
-        ranking = None if preferences is None else lambda: preferences(proposal.shown)
+        ranking = None if preferences is None else lambda _, candidates: preferences(proposal.shown, candidates)
         certifiable = np.asarray(threshold, dtype=np.float64) - self.guard.account.braking
         decision = self.shield.filter(observation, proposal.action, certifiable, measured=measured, preferences=ranking)
         return decision._replace(state=proposal.state)
@@ -350,12 +369,6 @@ class MASE(Agent):
 
     def restore(self, path: str | Path) -> None:
         restore_agent(self, Path(path))
-
-    def _q_values(self, observations: Observations) -> Array:
-        assert isinstance(self.learner, DQN)
-        tensor, _ = self.learner.policy.obs_to_tensor(observations)
-        with th.no_grad():
-            return self.learner.q_net(tensor).cpu().numpy().astype(np.float64)
 
 
 def _tell_misses(found: Coverage) -> None:

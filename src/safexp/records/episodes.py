@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -33,6 +34,13 @@ class Episode(NamedTuple):
     takeovers: int = 0
     unreadable: int = 0
     drills: int = 0
+
+
+def own_share(episodes: Sequence[Episode]) -> float | None:
+    """Share of the executed actions that were the policy's own; None without a step."""
+    steps = sum(episode.length for episode in episodes)
+    others = sum(episode.interventions + episode.takeovers + episode.drills for episode in episodes)
+    return 1 - others / steps if steps else None
 
 
 class Drivers(NamedTuple):

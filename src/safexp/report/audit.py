@@ -135,8 +135,10 @@ def numbers(found: Audit) -> dict[str, str]:
         "cost": f"{found.mean_cost:.4g} an episode on average, at most {found.max_cost:.4g}; "
         f"of a step at most {found.max_step_cost:.4g}",
         "stops": f"{found.stops:,} of {risk.episodes:,} episodes ({_percent(found.stops / risk.episodes)})",
-        "interventions": f"{found.interventions:,} actions replaced, {found.takeovers:,} steps taken over",
+        "interventions": f"{found.interventions:,} actions replaced, {found.takeovers:,} steps taken over; "
+        f"{_percent(found.own_actions or 0.0)} of the actions were the policy's own",
     }
+    rows |= _unshielded(found)
     rows |= _accuracy(found) | _shift(found)
     late = found.latency
     rows["latency"] = (
@@ -144,6 +146,17 @@ def numbers(found: Audit) -> dict[str, str]:
     )
     rows["time"] = f"{found.seconds:.1f} s"
     return rows
+
+
+def _unshielded(found: Audit) -> dict[str, str]:
+    if found.unshielded is None:
+        return {}
+    risk = found.unshielded.risk
+    return {
+        "without the shield": f"{risk.violations:,} of {risk.episodes:,} episodes violated, risk "
+        f"{_percent(risk.two_sided[0])} to {_percent(risk.two_sided[1])} (exact, 95 %); "
+        f"return {found.unshielded.mean_return:.4g} on average"
+    }
 
 
 def _accuracy(found: Audit) -> dict[str, str]:

@@ -61,11 +61,17 @@ MAX_STEP_COST = MetricCurve(
     of="step cost",
 )
 STOPS = MetricCurve("stop_rate", "Stop rate", f"How many of {ENDED} were stopped.", "share", floor=0.001)
+OWN_ACTIONS = MetricCurve(
+    "own_actions",
+    "Own actions",
+    f"Share of the policy's own actions in {ENDED}, neither replaced nor a backup's.",
+    "share",
+)
 VIOLATIONS = MetricCurve(
     "violations", "Violations so far", "Episodes that broke the constraint.", "episodes", largest=True, floor=0.5
 )
 PENALISED = MetricCurve("mean_penalised_return", "Penalised return", f"What the learner got in {ENDED}.", "return")
-CURVES = (RETURN, COST, MAX_COST, STEP_COST, MAX_STEP_COST, STOPS, VIOLATIONS, PENALISED)
+CURVES = (RETURN, COST, MAX_COST, STEP_COST, MAX_STEP_COST, STOPS, VIOLATIONS, PENALISED, OWN_ACTIONS)
 
 
 class Spread(NamedTuple):

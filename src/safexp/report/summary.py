@@ -26,8 +26,8 @@ from safexp.runs.summary import Interval, Summary
 class GroupSummary:
     """Summary of a group.
 
-    Counts, and the interval of violations, are over all its runs; returns and final stops over the finished ones, if
-    any, with a standard deviation for two or more.
+    Counts, and the interval of violations, are over all its runs; returns, final stops and own actions over the
+    finished ones, if any, with a standard deviation for two or more.
     `better` is the probability that a run has a higher final return than one of the reference, with its interval; an
     interval of fewer than two runs is None, like every number that no run provides.
     """
@@ -47,6 +47,7 @@ class GroupSummary:
     max_cost: float | None
     max_step_cost: float | None
     final_stops: float | None
+    own_actions: float | None
     stops: int
     interventions: int
     takeovers: int
@@ -79,6 +80,7 @@ def summarise_group(group: RunGroup, reference: RunGroup | None = None) -> Group
         max_cost=max((run.max_cost for run in each if run.max_cost is not None), default=None),
         max_step_cost=max((run.max_step_cost for run in each if run.max_step_cost is not None), default=None),
         final_stops=_mean([share for run in group.trained if (share := run.summary.final_stops) is not None]),
+        own_actions=_mean([share for run in group.trained if (share := run.summary.own_actions) is not None]),
         stops=sum(run.stops for run in each),
         interventions=sum(run.interventions for run in each),
         takeovers=sum(run.takeovers for run in each),

@@ -70,10 +70,10 @@ def cell(value: object) -> str:
 
 
 def print_summary(runs: Sequence[Run], console: Console | None = None) -> None:
-    """Print the key numbers of each run: true return, violations, stops and interventions."""
+    """Print the key numbers of each run: true return, violations, stops, interventions and own actions."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("run")
-    for heading in ("true return", "violations", "episodes", "95 % interval", "stops", "interventions"):
+    for heading in ("true return", "violations", "episodes", "95 % interval", "stops", "interventions", "own actions"):
         table.add_column(heading, justify="right")
     for label, run in zip(labels(runs), runs, strict=True):
         summary = run.summary
@@ -85,7 +85,10 @@ def print_summary(runs: Sequence[Run], console: Console | None = None) -> None:
             interval_text(summary),
             percent(summary.final_stops),
             interventions_text(summary).replace("\n", " "),
+            percent(summary.own_actions),
         )
     console = console or plain_console()
     console.print(table)
-    console.print(f"True return and stops: the last {WINDOW} episodes. The rest: the whole training.", style="dim")
+    console.print(
+        f"True return, stops and own actions: the last {WINDOW} episodes. The rest: the whole training.", style="dim"
+    )

@@ -91,6 +91,9 @@ def build(config: RunConfig, to_use: bool = False) -> Agent:
             seed_controller=knowledge.controller if starts_from_log(config) else None,
             seed=config.seed,
             backup=make_backup(config, knowledge),
+            replacement=config.replacement,
+            warm_start=config.warm_start and not to_use,
+            imitation=0.0 if to_use else config.imitation,
             trust="calibrated" if config.calibrate else "uncalibrated",
             **config.method_options,
         )

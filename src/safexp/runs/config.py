@@ -34,6 +34,7 @@ METHOD_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 ConstraintName = Literal["budget", "instantaneous", "margin", "schedule", "within"]
 BackupName = Literal["reset", "controller", "fallback", "learned-reset"]
+ReplacementName = Literal["nearest", "critic"]
 FITTED = ("sparse-gp", "deep-gp", "features", "rollout", "planar-path")
 """Quantifiers whose widths are a fit, without a guarantee until they are calibrated."""
 QuantifierName = Literal["unknown", "known", "exact-gp", "sparse-gp", "deep-gp", "features", "rollout", "planar-path"]
@@ -116,6 +117,11 @@ class RunConfig:
         penalty: penalty of a stop when nothing is known about the costs; c in −c / width.
         largest_penalty: penalty when the stop was certain; by default the same, which makes it a constant.
         moved_penalty: penalty of a replaced proposal, in proportion to how far it was moved; for on-policy learners.
+        replacement: the certified action that replaces a refused proposal: the `nearest` one, or the one with the
+            highest value of the learner's `critic` (SAC, TD3, DDPG).
+        warm_start: begin with a policy that imitates the log (`seed_data`, or the task's own), instead of a random one.
+        imitation: largest KL divergence of a supervised step, at the end of every epoch, towards the executed actions
+            where proposals were replaced; for on-policy learners; 0 for none.
         num_envs: number of parallel copies of the task.
         steps: number of environment steps to train for, over all copies.
         seed: seed of all random numbers.
@@ -145,6 +151,9 @@ class RunConfig:
     penalty: float = Penalty.c
     largest_penalty: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
     moved_penalty: float = 0.0
+    replacement: ReplacementName = "nearest"
+    warm_start: bool = False
+    imitation: float = 0.0
     num_envs: int = 16
     steps: int = 60_000
     seed: int = 0
@@ -173,6 +182,7 @@ class RunConfig:
             ("constraint", ConstraintName),
             ("quantifier", QuantifierName),
             ("backup", BackupName),
+            ("replacement", ReplacementName),
         ]:
             given, own = getattr(self, name), name in ("method", "quantifier")
             if given not in get_args(choices) and not (own and is_own(given)):
@@ -195,6 +205,11 @@ class RunConfig:
             raise ValueError(
                 f"backup={self.backup!r} is an option of method 'mase', not of {self.method!r}: leave it out."
             )
+        for name in ("replacement", "warm_start", "imitation"):
+            if self.method != "mase" and (given := getattr(self, name)) != getattr(type(self), name):
+                raise ValueError(
+                    f"{name}={given!r} is an option of method 'mase', not of {self.method!r}: leave it out."
+                )
         itself = OWN_LEARNERS.get(self.method)
         if itself and self.learner not in (itself, type(self).learner):
             raise ValueError(

@@ -19,7 +19,7 @@ from torch.utils.tensorboard import SummaryWriter
 from safexp.envs.vector import BatchedVecEnv
 from safexp.mase.agent import Agent
 from safexp.mase.progress import ProgressBar
-from safexp.records.episodes import Recorder
+from safexp.records.episodes import Recorder, own_share
 from safexp.runs import folder as run_folder
 from safexp.runs import resume as resumption
 from safexp.runs.build import build
@@ -145,6 +145,7 @@ def epoch_metrics(epoch: int, recorder: Recorder, since: int) -> dict[str, Any]:
         "mean_length": _mean([episode.length for episode in latest]),
         "mean_cost": _mean([episode.cost for episode in latest]),
         "max_cost": max((episode.cost for episode in latest), default=None),
+        "own_actions": own_share(latest),
         "stop_rate": _mean([episode.stopped for episode in latest]),
         "violations": recorder.violations,
         "stops": recorder.stops,

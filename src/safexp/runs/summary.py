@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from safexp.records.coverage import Coverage, total
+from safexp.records.episodes import own_share
 from safexp.records.statistics import exact_interval
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ Interval = tuple[float, float]
 class Summary:
     """A run in numbers.
 
-    `final_return` and `final_stops` are means over the last episodes, None if none ended. `violations` counts episodes
+    `final_return`, `final_stops` and `own_actions`, the share of the executed actions that were the policy's own, are
+    means over the last episodes, None if none ended. `violations` counts episodes
     that violated the constraint, including unfinished ones (`unfinished_violations` of them); the interval is for the
     probability that a finished episode violates. `max_cost` is the largest cost of a finished episode, `max_step_cost`
     that of a single step of one. `coverage` counts how often the quantifier was right on new steps, and `delta` is the
@@ -39,6 +41,7 @@ class Summary:
     max_cost: float | None
     max_step_cost: float | None
     final_stops: float | None
+    own_actions: float | None
     stops: int
     interventions: int
     takeovers: int
@@ -61,6 +64,7 @@ def summarise(run: Run) -> Summary:
         max_cost=max((episode.cost for episode in run.episodes), default=None),
         max_step_cost=max((episode.max_step_cost for episode in run.episodes), default=None),
         final_stops=_mean([episode.stopped for episode in run.episodes[-WINDOW:]]),
+        own_actions=own_share(run.episodes[-WINDOW:]),
         stops=sum(episode.stopped for episode in run.episodes),
         interventions=sum(episode.interventions for episode in run.episodes),
         takeovers=sum(episode.takeovers for episode in run.episodes),

@@ -14,6 +14,9 @@ from safexp.core.encoding import encode_actions
 
 SafeAction = ArrayLike | Callable[[Observations], ArrayLike]
 
+Preferences = Callable[[NDArray[np.int64], Array], ArrayLike]
+"""Scores (k, m), larger is better, of the encoded candidates (k, m, da) of the states with these indices (k,)."""
+
 
 class Outlook(NamedTuple):
     """Candidate actions of n states, m each: which are known to be safe, with bounds and uncertainty.

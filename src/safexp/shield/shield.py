@@ -12,7 +12,7 @@ and executes `decision.action` unless `decision.stopped`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, Self
@@ -31,6 +31,7 @@ from safexp.shield.bounds import as_levels, ask, check_levels, where_demanded
 from safexp.shield.candidates import (
     Glance,
     Outlook,
+    Preferences,
     SafeAction,
     best_candidates,
     candidate_actions,
@@ -175,12 +176,9 @@ class Shield:
         *,
         measured: ArrayLike | None = None,
         last_safe: Any | None = None,
-        preferences: Callable[[], Array] | None = None,
+        preferences: Preferences | None = None,
     ) -> Decision:
-        """Check whether `action` may be run in this state, and choose a replacement if not.
-
-        The arguments are those of `filter_batch` for one state; `preferences` returns one row.
-        """
+        """Check whether `action` may be run in a state, and choose a replacement if not: `filter_batch` for one."""
         batch = as_batch(observation)
         limit = steady_thresholds(self.constraint, batch)[0] if threshold is None else np.asarray(threshold)
         question = self.question(
@@ -201,7 +199,7 @@ class Shield:
         *,
         measured: ArrayLike | None = None,
         last_safe: NDArray[Any] | None = None,
-        preferences: Callable[[], Array] | None = None,
+        preferences: Preferences | None = None,
     ) -> Decisions:
         """`filter` for n states at once: one query of the quantifier, and one more if a proposal is unsafe.
 
@@ -211,8 +209,8 @@ class Shield:
             thresholds: (n,) or (n, K); those of the constraint by default, if they are the same at every step
             measured: current signals (n, S), for limits on signals that are not in the observation
             last_safe: the last safe actions (n, ...), rows of NaN for none
-            preferences: function that returns scores (n, number of actions) of discrete actions, called only if a
-                proposal is unsafe: the best safe action replaces it. Without it the one with the smallest bound does.
+            preferences: scores of candidates (`Preferences`), queried only for refused proposals: the best safe one
+                replaces each. Without them the nearest does, or the discrete action with the smallest bound.
         """
         thresholds = steady_thresholds(self.constraint, observations) if thresholds is None else thresholds
         question = self.question(observations, thresholds, measured=measured)
@@ -256,7 +254,7 @@ class Shield:
         question: Question,
         actions: NDArray[Any],
         glance: Glance | None = None,
-        preferences: Callable[[], Array] | None = None,
+        preferences: Preferences | None = None,
         last_safe: NDArray[Any] | None = None,
     ) -> Decisions:
         """`filter_batch` for a query; `glance` is what is already known of it. Bounds are (n, K)."""
@@ -286,7 +284,7 @@ class Shield:
         intervened[unsafe], stopped[unsafe] = viable, ~viable
         if some(viable):
             rows, offers = (unsafe, offers) if every(viable) else (unsafe[viable], offers.rows(viable))
-            scores = None if preferences is None else np.asarray(preferences(), dtype=np.float64)[rows]
+            scores = None if preferences is None else np.asarray(preferences(rows, offers.candidates), np.float64)
             best = np.arange(len(rows)), best_candidates(self.action_space, offers, proposals[rows], scores)
             vouched = vouched.copy()
             proposals[rows], bounds[rows] = offers.candidates[best], offers.upper_bounds[best]

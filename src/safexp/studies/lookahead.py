@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -11,13 +11,11 @@ import numpy as np
 
 from safexp.audit.audit import audit
 from safexp.core.arrays import Array, Controller
-from safexp.records.episodes import Episode
 from safexp.records.statistics import exact_interval
 from safexp.report.terminal import print_rows
 from safexp.report.watch import watched_sweep
 from safexp.runs.config import RunConfig
 from safexp.runs.folder import Run, read
-from safexp.runs.summary import WINDOW
 
 AUDITED, FIRST_SEED = 20, 1_000_000
 """Episodes in which a policy without its shield, or a controller, is measured, and the seed of the first."""
@@ -88,17 +86,10 @@ def row_of(run: Run) -> dict[str, Any]:
         "drills": drills,
         "certificate_misses": missed,
         "miss_rate_at_most": exact_interval(missed, drills)[1] if drills else None,
-        "own_actions": own_share(run.episodes[-WINDOW:]),
+        "own_actions": summary.own_actions,
         "return": summary.final_return,
         "unshielded_violation_rate": unshielded.risk.violations / AUDITED,
     }
-
-
-def own_share(episodes: Sequence[Episode]) -> float | None:
-    """Share of the executed actions that were the policy's own."""
-    steps = sum(episode.length for episode in episodes)
-    others = sum(episode.interventions + episode.takeovers + episode.drills for episode in episodes)
-    return 1 - others / steps if steps else None
 
 
 def controller_return(task: str, controller: Controller, episodes: int = AUDITED) -> float:

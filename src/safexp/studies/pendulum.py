@@ -24,6 +24,8 @@ class PendulumStudy:
         steps: environment steps of a run.
         drills: share of the steps spent on drills.
         moved_penalty: penalty of a replaced proposal, in proportion to how far it was moved.
+        warm_start: begin with a policy that imitates the log.
+        imitation: largest KL divergence of the supervised step towards executed actions; 0 for none.
         workers: number of runs at a time.
         out: folder of the run folders; finished runs are not repeated, interrupted ones are resumed.
     """
@@ -32,6 +34,8 @@ class PendulumStudy:
     steps: int = 100_000
     drills: float = 0.02
     moved_penalty: float = 0.3
+    warm_start: bool = True
+    imitation: float = 0.01
     workers: int = 2
     out: Path = Path("runs/pendulum")
 
@@ -48,6 +52,8 @@ class PendulumStudy:
                 learner="TRPO",
                 learner_options={"n_steps": 256, "policy_kwargs": {"log_std_init": -1.0}},
                 moved_penalty=self.moved_penalty,
+                warm_start=self.warm_start,
+                imitation=self.imitation,
                 num_envs=8,
                 steps=self.steps,
                 seed=seed,
