@@ -35,10 +35,10 @@ LEDGERS: list[list[list[float]]] = []
 class SledTask(Sled):
     """The sled from random places at random speeds, with its knowledge; its ledgers outlive it."""
 
-    knowledge = Knowledge(cost=beyond(), backup=(brake, 6), fallback=(brake, lambda seen: seen[:, 0]))
+    knowledge = Knowledge(cost=beyond(0.2), backup=(brake, 6), fallback=(brake, lambda seen: seen[:, 0]))
 
     def __init__(self) -> None:
-        super().__init__(steps=40)
+        super().__init__(grip=0.2, steps=40)
         LEDGERS.append(self.ledger)
 
     def reset(self, *, seed=None, options=None):
