@@ -45,12 +45,12 @@ RUNS = {
     "mase-sac": {**OFF_POLICY, "learner": "SAC", "quantifier": "exact-gp", "constraint": "instantaneous", "limit": 0.3},
     "mase-sac-unknown": {**OFF_POLICY, "learner": "SAC"},
     "mase-dqn": {**OFF_POLICY, "learner": "DQN", "task": "safexp/PlanarRobotDiscrete-v0", "quantifier": "exact-gp"},
-    "mase-fallback": {**GOAL, "learner": "TRPO", "stop": "fallback"},
+    "mase-fallback": {**GOAL, "learner": "TRPO", "backup": "fallback"},
     "mase-learned-reset": {
         **GOAL,
         "learner": "TRPO",
-        "stop": "learned-reset",
-        "stop-options": {"gradient_steps": 20},
+        "backup": "learned-reset",
+        "backup-options": {"gradient_steps": 20},
     },
 }
 

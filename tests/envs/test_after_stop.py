@@ -256,3 +256,45 @@ def test_a_wrong_shape_is_named():
     guard = guard_of(Sled(), Reset(after=lambda seen: np.zeros(2), steps=6))
     with pytest.raises(ValueError, match=r"returned array\(\[0., 0.\]\), expected finite actions of shape \(1, 1\)"):
         drive(guard)
+
+
+class Speeds(gym.Wrapper):
+    """Gymnasium's mountain car, with the speeds of all its steps."""
+
+    def __init__(self):
+        super().__init__(gym.make("MountainCarContinuous-v0"))
+        self.ledger: list[list[float]] = []
+
+    def reset(self, **options):
+        self.ledger.append([])
+        return self.env.reset(**options)
+
+    def step(self, action):
+        outcome = self.env.step(action)
+        self.ledger[-1].append(abs(float(outcome[0][1])))
+        return outcome
+
+
+def test_gymnasium_s_mountain_car_rolls_faster_than_its_limit_after_every_stop():
+    def speed(states, actions):
+        """Its equation of motion, away from the walls."""
+        return states[:, 1] + 0.0015 * np.clip(actions[:, 0], -1, 1) - 0.0025 * np.cos(3 * states[:, 0])
+
+    slow = Instantaneous(0.5, cost=lambda before, actions, after: np.abs(after[:, 1]) > 0.02 + 1e-6)
+    cars = [Speeds(), Speeds()]
+    guard = guard_of(
+        SyncVectorEnv([lambda car=car: car for car in cars]),
+        Reset(after=lambda seen: -np.sign(seen[:, 1:]), steps=30),
+        slow,
+        Known(lambda states, actions: np.abs(speed(states, actions)) > 0.02),
+    )
+    guard.seed(3)
+    seen = guard.reset()
+    for _ in range(400):
+        seen, *_ = guard.step(np.sign(seen[:, 1:]).astype(np.float32))
+    recorder = guard.recorder
+    assert recorder.violations == 0
+    assert recorder.stops > 4
+    fast = sum(max(speeds, default=0.0) > 0.02 + 1e-6 for car in cars for speeds in car.ledger)
+    assert recorder.after_stop_violations == fast == recorder.stops  # gravity is stronger than the brakes
+    assert sum(len(speeds) for car in cars for speeds in car.ledger) == 800 + recorder.after_stop_steps

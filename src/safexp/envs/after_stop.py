@@ -11,7 +11,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from safexp.core.arrays import Controller, Flags, Observations, batch_size, take
 from safexp.core.costs import Step
-from safexp.envs.vector import BatchedVecEnv, step_some
+from safexp.envs.vector import BatchedVecEnv, SomeSteps, step_some
 from safexp.records.episodes import Recorder
 
 
@@ -37,15 +37,15 @@ def drive_on(
     """
     rows, before = np.flatnonzero(stopped), take(observations, stopped)
     for _ in range(steps):
-        ended = _drive_step(venv, recorder, rows, before, controller)
-        rows, before = rows[~ended.dones], take(ended.observations, ~ended.dones)
+        taken = _drive_step(venv, recorder, rows, before, controller)
+        rows, before = rows[~taken.dones], take(taken.observations, ~taken.dones)
         if not len(rows):
             return
 
 
 def _drive_step(
     venv: VecEnv, recorder: Recorder, rows: NDArray[np.intp], before: Observations, controller: Controller
-) -> Any:
+) -> SomeSteps:
     """One step of the controller in the environments `rows` (m,), recorded."""
     constraint = recorder.constraint
     signals = np.full((len(rows), *np.shape(constraint.worst_signal)), np.nan)
