@@ -22,7 +22,7 @@ def test_true_and_penalised_returns_are_kept_apart():
     play(recorder, [1.0, 2.0], [1.0, -5.0], [0.5, 1.0], [True, False])
     recorder.end(YES, YES)
     (episode,) = recorder.episodes
-    assert episode == (0, 2, 2, 3.0, -4.0, 1.5, 1.0, False, True, 1, 0, 0, 0)
+    assert episode == (0, 2, 2, 3.0, -4.0, 1.5, 1.0, False, True, 1, 0, 0, 0, 0, 0.0, False)
 
 
 def test_violations_are_judged_by_the_original_constraint():

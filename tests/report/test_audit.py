@@ -1,14 +1,15 @@
+import dataclasses
 import re
 
 import pytest
 
-from safexp.audit.results import Audit, Judged, Latency, risk_of
+from safexp.audit.results import Audit, Judged, Latency, assumptions, risk_of
 from safexp.records.episodes import Episode
 from safexp.records.statistics import upper_bound
-from safexp.report.audit import enough_episodes, render, standing, verdict
+from safexp.report.audit import enough_episodes, numbers, render, standing, verdict
 
 
-def audited(violations: int, episodes: int, max_risk: float) -> Audit:
+def audited(violations: int, episodes: int, max_risk: float, stops: int = 0, after: int | None = None) -> Audit:
     return Audit(
         checkpoint="runs/a",
         task="a task",
@@ -22,7 +23,8 @@ def audited(violations: int, episodes: int, max_risk: float) -> Audit:
         mean_cost=2.0,
         max_cost=3.0,
         max_step_cost=1.0,
-        stops=0,
+        stops=stops,
+        after_stop_violations=after,
         interventions=0,
         takeovers=0,
         own_actions=1.0,
@@ -67,3 +69,21 @@ def test_the_drawing_has_axes() -> None:
 @pytest.mark.parametrize(("violations", "episodes", "max_risk"), [(3, 3, 1.0), (0, 1, 0.0)])
 def test_the_drawing_bears_extremes(violations: int, episodes: int, max_risk: float) -> None:
     assert "10 %</text>" in render(audited(violations, episodes, max_risk))
+
+
+def test_violations_after_stops_are_shown_apart() -> None:
+    assert numbers(audited(5, 300, 0.01, stops=40, after=3))["violations"] == "5, of which 3 after one of 40 stops"
+    assert numbers(audited(5, 300, 0.01))["violations"] == "5"
+    judged, free = audited(5, 300, 0.01, stops=40, after=3), audited(5, 300, 0.01, stops=40)
+    assert numbers(free)["violations"] == "5 (stops were taken to be free)"
+    assert "After a stop a controller drove on" in " ".join(assumptions(judged))
+    assert "A stop was taken to be free" in " ".join(assumptions(free))
+    assert "of which 3 after one of 40 stops" in render(judged)
+
+
+def test_an_episode_that_violated_after_its_stop_says_so() -> None:
+    episode = Episode(0, 50, 50, 1.0, 1.0, 3.0, 0.5, False, True, 0, 0, 0, 0, 12, 4.5, True)
+    found = dataclasses.replace(audited(1, 1, 0.01, stops=1, after=1), worst=(Judged(1000, episode),))
+    assert "violated after its stop (cost 4.5 in 12 steps)" in render(found)
+    assert found.to_json()["after_stop_violations"] == 1
+    assert found.to_json()["worst"][0]["after_stop_violated"] is True

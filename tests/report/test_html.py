@@ -111,3 +111,18 @@ def test_the_file_is_written_whole(make_run: MakeRun, tmp_path: Path) -> None:
     write_report(tmp_path / "deep" / "report.html", [make_run("a")])
     assert (tmp_path / "deep" / "report.html").read_text().rstrip().endswith("</html>")
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["report.html"]
+
+
+def test_violations_after_stops_have_a_column_of_their_own(make_run: MakeRun) -> None:
+    page = render([make_run("a", after_stops=3), make_run("b", seed=1, after_stops=0)])
+    assert "3 of 40 stops" in page
+    assert "and after 3 of 40 stops" in page
+    assert "After stops: episodes that kept the constraint until they were stopped" in page
+    assert "taken to be free" not in page
+
+
+def test_stops_that_nobody_judged_are_said_to_be_taken_as_free(make_run: MakeRun) -> None:
+    page = render([make_run("a")])
+    assert "20 stops were taken to be free: what the machine did afterwards was not judged" in page
+    assert "After stops" not in page
+    assert "taken to be free" not in render([make_run("b", episodes=0)])

@@ -6,6 +6,8 @@ import pytest
 from safexp.records.statistics import exact_interval
 from safexp.report.groups import group_runs
 from safexp.report.summary import (
+    after_stops_text,
+    free_stops_text,
     interval_text,
     interventions_text,
     labels,
@@ -101,3 +103,19 @@ def test_runs_are_called_by_their_folder_unless_two_have_the_same(make_run: Make
 @pytest.mark.parametrize(("count", "text"), [(0, "0 to 3.03 %"), (120, "97 to 100 %")])
 def test_an_interval_shows_the_digits_that_matter(make_run: MakeRun, count: int, text: str) -> None:
     assert interval_text(make_run("a", violate=1 if count else 0).summary) == text
+
+
+def test_what_happened_after_stops_is_counted_apart(make_run: MakeRun) -> None:
+    judged, free = make_run("a", violate=10, after_stops=3), make_run("b", seed=1)
+    assert (judged.summary.violations, judged.summary.after_stop_violations) == (12, 3)
+    assert judged.summary.after_stop_steps == 7 * 120
+    assert free.summary.after_stop_violations is None
+    assert free.summary.stops_taken_to_be_free
+    assert not judged.summary.stops_taken_to_be_free
+    (group,) = group_runs([judged, free])
+    summary = summarise_group(group)
+    assert (summary.after_stop_violations, summary.free_stops) == (3, 20)
+    assert after_stops_text(summary) == after_stops_text(judged.summary) == "3 of 20 stops"
+    assert after_stops_text(free.summary) == "-"
+    assert free_stops_text([judged]) == ""
+    assert free_stops_text([free]).startswith("20 stops were taken to be free")

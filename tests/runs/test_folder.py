@@ -39,6 +39,19 @@ def test_the_columns_are_the_contract(folder: Path) -> None:
     assert second == "0,10,10,0.3333333333333333,-0.5,2.25,0.5,0,0,0,0,0,0"
 
 
+def test_judged_stops_have_columns_of_their_own(tmp_path: Path) -> None:
+    config = RunConfig(out=tmp_path / "run").settled()
+    judged = [
+        episode._replace(after_stop_steps=5, after_stop_cost=1.5, after_stop_violated=True) for episode in EPISODES
+    ]
+    run_folder.begin(config.folder, config, "safexp train", judges_stops=True)
+    run_folder.append_episodes(config.folder, judged, judges_stops=True)
+    first, second, *_ = (config.folder / "episodes.csv").read_text().splitlines()
+    assert first.endswith("drills,after_stop_steps,after_stop_cost,after_stop_violated")
+    assert second.endswith(",0,5,1.5,1")
+    assert run_folder.read(config.folder).episodes == judged
+
+
 @pytest.mark.parametrize("missing", [1, 2])
 def test_episodes_written_before_some_counts_existed_can_be_read(folder: Path, missing: int) -> None:
     file = folder / "episodes.csv"

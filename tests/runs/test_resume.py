@@ -27,6 +27,8 @@ RUNS = {
     "saute": {"method": "saute"},
     "early termination": {"method": "early-termination"},
     "car": {"task": "safexp/CarGoal1-v0", "steps": 384},
+    "judged stops": {"task": "safexp/PlanarRobot-v0", "limit": 1.2}
+    | {"backup_options": {"after": "safexp.tasks.planar_robot:detour", "steps": 5}},
     "sac": {"learner": "SAC", "learner_options": {"learning_starts": 100, "batch_size": 16}, "steps": 400}
     | {"method_options": {"epoch_steps": 100}},
     "dqn": {"task": "safexp/GridWorld-v0", "learner": "DQN", "learner_options": {"learning_starts": 50}}

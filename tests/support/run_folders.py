@@ -22,7 +22,7 @@ def maker(place: Path) -> MakeRun:
     """Writes run folders without training: every `violate`-th episode breaks the constraint, the first 20 are stopped.
 
     An episode is 50 steps long and pays `paid`, its largest step cost is half of its cost; `gaps` are epochs whose
-    metrics know of no end.
+    metrics know of no end. With `after_stops`, stops are judged, and the first so many violate afterwards.
     """
 
     def make(
@@ -33,16 +33,20 @@ def maker(place: Path) -> MakeRun:
         ways: Trajectories | None = None,
         paid: float = 2.0,
         gaps: tuple[int, ...] = (),
+        after_stops: int | None = None,
         **settings: Any,
     ) -> Run:
         config = RunConfig(out=place / name, **settings).settled()
-        run_folder.begin(config.folder, config, f"safexp train --out '{name}'")
+        judged = after_stops is not None
+        run_folder.begin(config.folder, config, f"safexp train --out '{name}'", judged)
         rows = [
             Episode(i, 50 * (i + 1), 50, paid, 1.5, 4.0 if violate and i % violate == 0 else 1.0, 0.5, False, i < 20, 2)
             for i in range(episodes)
         ]
         rows = [row._replace(violated=row.cost > 3, max_step_cost=row.cost / 2) for row in rows]
-        run_folder.append_episodes(config.folder, rows)
+        if after_stops is not None:
+            rows = [row._replace(after_stop_steps=7, after_stop_violated=i < after_stops) for i, row in enumerate(rows)]
+        run_folder.append_episodes(config.folder, rows, judged)
         for epoch, start in enumerate(range(0, episodes, EPOCH)):
             ended = [] if epoch in gaps else rows[start : start + EPOCH]
             line = {
@@ -56,6 +60,8 @@ def maker(place: Path) -> MakeRun:
                 "own_actions": 1 - 2 / 50 if ended else None,
                 "stop_rate": sum(row.stopped for row in ended) / len(ended) if ended else None,
             }
+            if judged:
+                line["after_stop_violations"] = sum(row.after_stop_violated for row in rows[: start + EPOCH])
             run_folder.append_metrics(config.folder, line)
         if ways:
             run_folder.write_trajectories(config.folder, ways)

@@ -37,6 +37,28 @@ def test_the_batch_equals_environments_one_by_one(discrete):
             assert found[4]["margin"] == expected[4]["margin"]
 
 
+@pytest.mark.parametrize("discrete", [False, True])
+def test_stepping_some_leaves_the_others_alone(discrete):
+    envs, twin = PlanarRobotVector(3, discrete), PlanarRobotVector(3, discrete)
+    first, _ = envs.reset(seed=3)
+    twin.reset(seed=3)
+    envs.action_space.seed(0)
+    for _ in range(5):
+        actions = envs.action_space.sample()
+        found, expected = envs.step_some(np.array([False, True, False]), actions), twin.step(actions)
+        np.testing.assert_array_equal(found[0][1], expected[0][1])
+        np.testing.assert_array_equal(found[0][[0, 2]], first[[0, 2]])
+        assert found[4]["cost"][1] == expected[4]["cost"][1]
+
+
+def test_stepping_some_ends_but_never_resets():
+    envs = PlanarRobotVector(2)
+    envs.reset(seed=0)
+    ends = [envs.step_some(np.array([True, False]), np.zeros((2, 2)))[3] for _ in range(planar_robot.HORIZON)]
+    assert [end[0] for end in ends] == [False] * (planar_robot.HORIZON - 1) + [True]
+    assert not any(end[1] for end in ends)
+
+
 def test_the_known_cost_is_what_the_environment_charges():
     for discrete in (False, True):
         env = PlanarRobotVector(32, discrete)

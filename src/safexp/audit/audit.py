@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch as th
 
-from safexp.audit.results import CONFIDENCE, Accuracy, Audit, InputShift, Judged, Latency, Unshielded, risk_of
+from safexp.audit.results import CONFIDENCE, Accuracy, Audit, InputShift, Judged, Latency, Unshielded, risk_of, violated
 from safexp.constraints import Constraint
 from safexp.core.arrays import Observations, take
 from safexp.envs.infos import Info
@@ -80,6 +80,7 @@ def audit(
         seen = _Watcher(subject.agent)
         judged = _judge(subject, episodes, first_seed, seen, tell)
         every = [one.episode for one in judged]
+        judged_stops = subject.agent.shielded and subject.envs.recorder.judges_stops
         return Audit(
             checkpoint=str(path),
             task=subject.task,
@@ -88,12 +89,13 @@ def audit(
             shielded=subject.agent.shielded,
             first_seed=first_seed,
             max_risk=max_risk,
-            risk=risk_of([episode.violated for episode in every]),
+            risk=risk_of([violated(episode) for episode in every]),
             mean_return=float(np.mean([episode.true_return for episode in every])),
             mean_cost=float(np.mean([episode.cost for episode in every])),
             max_cost=max(episode.cost for episode in every),
             max_step_cost=max(episode.max_step_cost for episode in every),
             stops=sum(episode.stopped for episode in every),
+            after_stop_violations=sum(episode.after_stop_violated for episode in every) if judged_stops else None,
             interventions=sum(episode.interventions for episode in every),
             takeovers=sum(episode.takeovers for episode in every),
             own_actions=own_share(every),
@@ -230,11 +232,11 @@ def _badness(constraint: Constraint, one: Judged) -> tuple[bool, float, float, f
     """Sort key: violations first, then the limited quantity."""
     episode = one.episode
     costs = (episode.max_step_cost, episode.cost) if constraint.on_every_step else (episode.cost, episode.max_step_cost)
-    return episode.violated, *costs, -episode.true_return
+    return violated(episode), *costs, -episode.true_return
 
 
 def _progress(judged: Sequence[Judged], wanted: int) -> str:
-    count, total = sum(one.episode.violated for one in judged), len(judged)
+    count, total = sum(violated(one.episode) for one in judged), len(judged)
     low, high = anytime_interval(count, total, CONFIDENCE)
     return (
         f"{total:,} of {wanted:,} episodes, {count:,} violations; "

@@ -90,6 +90,7 @@ class Audit:
 
     `own_actions` is the share of the executed actions that were the policy's own. `accuracy` and `shift` are None
     without a quantifier or a record of training inputs, `unshielded` if it was not requested.
+    `after_stop_violations` of the risk's violations happened only after a stop; None if stops were taken to be free.
     """
 
     checkpoint: str
@@ -105,6 +106,7 @@ class Audit:
     max_cost: float
     max_step_cost: float
     stops: int
+    after_stop_violations: int | None
     interventions: int
     takeovers: int
     own_actions: float | None
@@ -130,6 +132,11 @@ class Audit:
             counts, found = self.accuracy.counts._asdict(), self.accuracy.calibration._asdict()
             document["accuracy"] |= {"counts": counts, "calibration": found | {"factors": FACTORS}}
         return document
+
+
+def violated(episode: Episode) -> bool:
+    """Whether an episode violated the constraint, before its end or after its stop."""
+    return episode.violated or episode.after_stop_violated
 
 
 def risk_of(violated: Sequence[bool]) -> Risk:
@@ -158,10 +165,15 @@ def assumptions(found: Audit) -> list[str]:
         f"The exact intervals hold because the number of episodes, {found.risk.episodes}, was fixed beforehand. If "
         "someone watched and might have stopped earlier, quote the anytime interval.",
     ]
-    if found.shielded:
+    if found.after_stop_violations is not None:
         lines.append(
-            "An episode that the shield stopped counts as one without a violation: bringing the machine to rest after "
-            "a stop must itself be safe."
+            "After a stop a controller drove on, and an episode that violated only then counts as a violation. What "
+            "the machine does after these steps must be safe."
+        )
+    elif found.shielded:
+        lines.append(
+            "A stop was taken to be free: an episode that the shield stopped counts as one without a violation, so "
+            "bringing the machine to rest after a stop must itself be safe."
         )
     if found.accuracy is not None:
         lines.append(

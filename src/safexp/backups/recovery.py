@@ -52,6 +52,10 @@ class Recovery(ABC):
     """Number of steps that certificates look ahead to it; 0 if they do not."""
     drills: float = 0.0
     """Share of the steps spent on drills."""
+    after: Controller | None = None
+    """Controller that drives on after a stop; None if a stop is taken to be free."""
+    steps: int = 0
+    """Largest number of steps that it drives on."""
 
     def __init__(self, braking: float = 0.0, penalty: float = 0.0) -> None:
         for name, value in (("braking", braking), ("penalty", penalty)):
@@ -108,7 +112,41 @@ class Recovery(ABC):
 
 
 class Reset(Recovery):
-    """Reset by a human, who stops the episode: the paper's emergency stop."""
+    """Reset by a human, who stops the episode: the paper's emergency stop.
+
+    The paper takes it to be free and instantaneous. A machine with momentum moves on: with `after`, that controller
+    drives on before the reset, unseen by the learner, and the constraint is judged on the episode and these steps
+    together (`after_stop_violated` in `episodes.csv`). A step that cannot be read counts as the largest cost.
+
+    Args:
+        braking: see `Recovery`.
+        penalty: see `Recovery`.
+        after: function from observations (n, ...) to actions (n, ...) that brings the machine to rest; None takes the
+            stop to be free.
+        steps: number of steps that it drives, fewer if the environment ends first.
+
+    Example:
+        >>> Reset(after=lambda observations: -observations[:, 1:], steps=30).steps
+        30
+    """
+
+    def __init__(
+        self,
+        braking: float = 0.0,
+        penalty: float = 0.0,
+        *,
+        after: Controller | None = None,
+        steps: int = 0,
+    ) -> None:
+        super().__init__(braking, penalty)
+        if not (after is None or callable(after)):
+            raise TypeError(f"Reset(after={after!r}) must be a function of observations (n, ...) that returns actions.")
+        if after is not None and not (isinstance(steps, int | np.integer) and steps >= 1):
+            raise ValueError(f"Reset(steps={steps}) must be a whole number, at least 1: how long `after` drives on.")
+        if after is None and steps != 0:
+            raise ValueError(f"Reset(steps={steps}) needs after=<the controller that drives them>.")
+        self.after = after
+        self.steps = int(steps)
 
     def takes_over(self, observations: Observations, remaining: Array, driving: Flags) -> Flags:
         return np.zeros_like(driving)

@@ -52,8 +52,10 @@ def play(
         config = player.config
         title = f"{config.method}{'' if shield else ' without its shield'}, {config.learner}\n{config.task}"
         write(film(moments, player.agent.envs.constraint, title, fps), fps)
-    columns = ("length", "true_return", "cost", "max_step_cost", "violated", "stopped", "interventions")
-    rows = player.agent.envs.recorder.episodes[:episodes]
+    recorder = player.agent.envs.recorder
+    columns = ["length", "true_return", "cost", "max_step_cost", "violated", "stopped", "interventions"]
+    columns += ["after_stop_cost", "after_stop_violated"] if recorder.judges_stops else []
+    rows = recorder.episodes[:episodes]
     print_rows([{"episode": row.episode + 1} | {name: getattr(row, name) for name in columns} for row in rows], json)
     if video is not None:
         print(f"video: {video}", file=sys.stderr if json else sys.stdout)

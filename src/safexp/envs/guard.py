@@ -21,6 +21,7 @@ from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Flags, Observations, take
 from safexp.core.costs import refuse
 from safexp.core.encoding import encode_actions
+from safexp.envs.after_stop import check_drives_on, drive_on
 from safexp.envs.frontier import Frontier
 from safexp.envs.infos import Column, Infos
 from safexp.envs.observations import THRESHOLD, threshold_shown, threshold_space, without
@@ -98,6 +99,9 @@ class Guard(Recording):
         self.shield = shield
         self.penalty = penalty
         self.shielding = shielding
+        if self.backup.after is not None:
+            check_drives_on(venv)
+            self.recorder.judges_stops = True
         self.preferences: Callable[[Observations, Array], Array] | None = None
         """Scores (k, m) of the encoded candidates (k, m, da) of k states, from what the learner sees in them."""
         self.pupil: Callable[[Observations, NDArray[Any], NDArray[Any], Flags], None] | None = None
@@ -255,6 +259,14 @@ class Guard(Recording):
         }
         infos.add("shield", columns)
 
+    def drive_on(self, stopped: Flags) -> None:
+        if self.backup.after is None or not stopped.any():
+            return
+        within, self.mid_step = self.mid_step, True
+        with self.span("physics"):
+            drive_on(self.venv, self.recorder, self._raw, stopped, self.backup.after, self.backup.steps)
+        self.mid_step = within
+
     def begin(self, fresh: Flags) -> None:
         """Number the episodes; a first state without a safe action (A⁺₁ = ∅) begins none, and is counted separately."""
         self._episodes[fresh] = self._episodes.max() + 1 + np.arange(np.count_nonzero(fresh))
@@ -321,7 +333,7 @@ class Guard(Recording):
         if self._glance is not None:
             self._look(self._everywhere)
         stopped = ~self._viable
-        self.recorder.end(stopped, stopped)
+        self._end(stopped, stopped)
         self.backup.end(stopped, stopped=True)
         self.drills.end(stopped)
         self.restart(stopped)

@@ -114,6 +114,9 @@ class Recording(VecEnvWrapper, ABC):
     def describe(self, infos: Infos, taken: Taken, stopped: Flags) -> None:
         """Add entries to the infos of a step; none by default."""
 
+    def drive_on(self, stopped: Flags) -> None:
+        """Drive environments on whose episodes are being stopped; does nothing by default."""
+
     def begin(self, fresh: Flags) -> None:
         """Start episodes in these environments; nothing beyond the account by default."""
 
@@ -168,7 +171,7 @@ class Recording(VecEnvWrapper, ABC):
         rewards, stopped = self.judge(taken)
         ended = dones | stopped
         self.recorder.pay(rewards)
-        self.recorder.end(ended, stopped)
+        self._end(ended, stopped)
         self.describe(infos, taken, stopped)
         describe_ends(
             infos, ended, stopped, self.recorder, lambda rows: self.shown(take(last, rows), self.remaining[rows], rows)
@@ -177,6 +180,13 @@ class Recording(VecEnvWrapper, ABC):
         self.restart(stopped & ~dones)
         self.mid_step = False
         return self.observations, rewards.astype(np.float32), ended, infos  # type: ignore[return-value]
+
+    def _end(self, ended: Flags, stopped: Flags) -> None:
+        """End these episodes, of which some were stopped in the current state."""
+        try:
+            self.drive_on(stopped)
+        finally:
+            self.recorder.end(ended, stopped)
 
     def _arrive(self, observations: Observations, rows: Flags, fresh: Flags) -> None:
         within, self.mid_step = self.mid_step, True

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import (
     DummyVecEnv,
@@ -21,7 +21,7 @@ from stable_baselines3.common.vec_env import (
 )
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from safexp.core.arrays import Array, Observations, take
+from safexp.core.arrays import Array, Flags, Observations, take
 from safexp.core.signals import column_of, key_and_entry
 from safexp.envs.infos import Infos
 from safexp.envs.six_values import SixTuple
@@ -75,9 +75,33 @@ def reset_some(venv: VecEnv, environments: NDArray[np.bool_], observations: Obse
     else:
         found = venv.env_method("reset", indices=indices)
         rows = [observation for observation, _ in found]
+        told = list(venv.unwrapped.reset_infos)  # a tuple in SubprocVecEnv
         for index, (_, info) in zip(indices, found, strict=True):
-            venv.unwrapped.reset_infos[index] = info
+            told[index] = info
+        venv.unwrapped.reset_infos = told
     return put(observations, indices, rows)
+
+
+class SomeSteps(NamedTuple):
+    """Step of m of the environments: next observations (m, ...), last ones where `dones` (m,), and infos."""
+
+    observations: Observations
+    dones: Flags
+    infos: Infos
+
+
+def step_some(
+    venv: VecEnv, environments: NDArray[np.intp], actions: NDArray[Any], observations: Observations
+) -> SomeSteps:
+    """Step only these m environments, with actions (m, ...) in these observations (m, ...); none of them is reset."""
+    if isinstance(venv.unwrapped, BatchedVecEnv):
+        found = venv.unwrapped.step_some(environments, actions)
+    else:
+        pairs = zip(environments.tolist(), actions, strict=True)
+        found = [venv.env_method("step", action, indices=[index])[0] for index, action in pairs]
+    rows, _, terminated, truncated, infos = zip(*found, strict=True)
+    dones = np.array(terminated, dtype=bool) | np.array(truncated, dtype=bool)
+    return SomeSteps(put(observations, range(len(rows)), rows), dones, Infos.of(infos))
 
 
 def first_told(venv: VecEnv, name: str) -> Array:
@@ -137,6 +161,28 @@ class BatchedVecEnv(VecEnv):
             )
         self._observations = copied(observations)
         return self._observations
+
+    @property
+    def steps_some(self) -> bool:
+        """Whether single environments can be stepped."""
+        plain = self.envs is self.envs.unwrapped  # a vector wrapper may change observations, costs or actions
+        return plain and (isinstance(self.envs, SyncVectorEnv) or hasattr(self.envs, "step_some"))
+
+    def step_some(self, environments: NDArray[np.intp], actions: NDArray[Any]) -> list[tuple[Any, ...]]:
+        """Results of `step` of these m environments, which are not reset at their ends, for actions (m, ...)."""
+        if isinstance(self.envs, SyncVectorEnv):
+            pairs = zip(environments.tolist(), actions, strict=True)
+            return [self.envs.envs[index].step(action) for index, action in pairs]
+        mask = np.zeros(self.num_envs, dtype=bool)
+        mask[environments] = True
+        given = np.zeros((self.num_envs, *actions.shape[1:]), actions.dtype)
+        given[environments] = actions
+        *results, infos = cast(Any, self.envs).step_some(mask, given)
+        columns = {key: part for key, part in infos.items() if isinstance(part, np.ndarray) and key[0] != "_"}
+        return [
+            (*(take(part, i) for part in results), {key: part[i] for key, part in columns.items()})
+            for i in environments.tolist()
+        ]
 
     def step_async(self, actions: NDArray[Any]) -> None:
         self._actions = actions

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Flags, Observations
@@ -19,6 +20,9 @@ class Episode(NamedTuple):
     original definition. `end_step` counts environment steps since the start of training, `takeovers` the steps under
     a controller other than the learner, `unreadable` those whose cost could not be read and counts as the largest,
     `drills` those that another controller drove to test a certificate.
+
+    `after_stop_steps` are steps that a controller drove after a stop, at `after_stop_cost`; no other number includes
+    them, except for `unreadable`. `after_stop_violated`: the episode kept the constraint, and violated it with them.
     """
 
     episode: int
@@ -34,6 +38,9 @@ class Episode(NamedTuple):
     takeovers: int = 0
     unreadable: int = 0
     drills: int = 0
+    after_stop_steps: int = 0
+    after_stop_cost: float = 0.0
+    after_stop_violated: bool = False
 
 
 def own_share(episodes: Sequence[Episode]) -> float | None:
@@ -78,14 +85,18 @@ class Recorder:
         self.steps = self.stops = self.interventions = self.takeovers = self.drills = 0
         self.refused_starts = 0
         """First states from which no episode could begin, because nothing was certified there."""
+        self.judges_stops = False
+        """Whether a controller drives on after a stop, and is judged; otherwise a stop is taken to be free."""
+        self.after_stop_steps = self.after_stop_violations = 0
         self._violations = 0
         self.constraint = constraint
         self._length = np.zeros(num_envs, dtype=np.int64)
+        self._after_stop = np.zeros(num_envs, dtype=np.int64)
         self._totals = np.zeros((num_envs, 6))  # true and penalised return, those of `Drivers`, unreadable
         costs = np.shape(constraint.largest_threshold)  # () or (K,)
         self.latest = np.zeros((num_envs, *costs))
         self._first = np.zeros((num_envs, *costs))
-        self._signals = np.zeros((num_envs, 256, *costs))
+        self._signals = np.zeros((num_envs, 256, *costs))  # of an episode, then of the steps after its stop
         self._limits = np.zeros((num_envs, 256, *costs))  # of the steps so far and of the next one
 
     def begin(self, environments: Flags, observations: Observations) -> None:
@@ -112,11 +123,20 @@ class Recorder:
         self._length += 1
         self.steps += len(rewards)
         if self._length.max() == self._signals.shape[1]:
-            self._signals = np.concatenate([self._signals, np.zeros_like(self._signals)], axis=1)
-            self._limits = np.concatenate([self._limits, np.zeros_like(self._limits)], axis=1)
+            self._grow()
         self._ask_limits(np.ones(len(rewards), dtype=bool))
         if self.witness:
             self.witness.step()
+
+    def after_stop(self, environments: NDArray[np.intp], signals: Array, unreadable: Flags | bool = False) -> None:
+        """Record one step after the stop of these m environments, from its signals (m,) or (m, K)."""
+        self._signals[environments, (self._length + self._after_stop)[environments]] = signals
+        self._totals[environments, 5] += unreadable
+        self._after_stop[environments] += 1
+        steps = (self._length + self._after_stop)[environments]
+        if steps.max() == self._signals.shape[1]:
+            self._grow()
+        self._limits[environments, steps] = self.constraint.limits_at(steps)
 
     def pay(self, rewards: Array) -> None:
         """Record the rewards (n,) that the learner received for the last step."""
@@ -127,6 +147,8 @@ class Recorder:
         for i in np.flatnonzero(environments):
             first, signals = self._first[i : i + 1], self._signals[i, : self._length[i]]
             constraint = self._as_it_was(int(i))
+            after_stop_cost, whole_violated = self._after_its_stop(int(i))
+            violated = self._violated(int(i))
             costs = np.concatenate([constraint.true_cost(first), constraint.true_cost(signals)])
             episode = Episode(
                 episode=len(self.episodes),
@@ -136,17 +158,31 @@ class Recorder:
                 penalised_return=float(self._totals[i, 1]),
                 cost=float(costs.sum()),
                 max_step_cost=float(costs.max()),
-                violated=self._violated(int(i)),
+                violated=violated,
                 stopped=bool(stopped[i]),
                 interventions=int(self._totals[i, 2]),
                 takeovers=int(self._totals[i, 3]),
                 unreadable=int(self._totals[i, 5]),
                 drills=int(self._totals[i, 4]),
+                after_stop_steps=int(self._after_stop[i]),
+                after_stop_cost=after_stop_cost,
+                after_stop_violated=whole_violated and not violated,
             )
             self._keep(episode)
             if self.witness:
                 self.witness.end(int(i), episode)
         self._length[environments] = 0
+        self._after_stop[environments] = 0
+
+    def _after_its_stop(self, environment: int) -> tuple[float, bool]:
+        """Cost after the stop of an episode, and whether both together violate the constraint."""
+        length, steps = self._length[environment], self._after_stop[environment]
+        if not steps:
+            return 0.0, False
+        signals = self._signals[environment, : length + steps]
+        constraint = self.constraint.settled(self._limits[environment, : length + steps])
+        cost = float(constraint.true_cost(signals)[length:].sum())
+        return cost, constraint.violated(self._first[environment, ...], signals)
 
     def _keep(self, episode: Episode) -> None:
         self.episodes.append(episode)
@@ -155,6 +191,8 @@ class Recorder:
         self.interventions += episode.interventions
         self.takeovers += episode.takeovers
         self.drills += episode.drills
+        self.after_stop_steps += episode.after_stop_steps
+        self.after_stop_violations += episode.after_stop_violated
 
     @property
     def running(self) -> Flags:
@@ -179,6 +217,11 @@ class Recorder:
     def _as_it_was(self, environment: int) -> Constraint:
         """The constraint with the limits that held at each step of an environment's episode."""
         return self.constraint.settled(self._limits[environment, : self._length[environment]])
+
+    def _grow(self) -> None:
+        """Make room for as many steps again."""
+        self._signals = np.concatenate([self._signals, np.zeros_like(self._signals)], axis=1)
+        self._limits = np.concatenate([self._limits, np.zeros_like(self._limits)], axis=1)
 
     def _ask_limits(self, environments: Flags) -> None:
         """Query the limits of the next step of these environments."""

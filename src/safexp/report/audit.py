@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from safexp.audit.results import CONFIDENCE, Audit, Judged, assumptions
 from safexp.core.files import write_bytes
 from safexp.records.coverage import FACTORS
+from safexp.records.episodes import Episode
 from safexp.report.pages import page_template
 from safexp.report.terminal import plain_console, print_rows
 
@@ -127,7 +128,7 @@ def numbers(found: Audit) -> dict[str, str]:
         "task": found.task,
         "constraint": found.constraint,
         "episodes": f"{risk.episodes:,}, seeds {found.first_seed} to {found.first_seed + risk.episodes - 1}",
-        "violations": f"{risk.violations:,}",
+        "violations": f"{risk.violations:,}{_after_stops(found)}",
         "risk, one-sided": f"at most {_percent(risk.upper)}; at least {_percent(risk.lower)} (exact, 95 % each)",
         "risk, two-sided": f"{_percent(risk.two_sided[0])} to {_percent(risk.two_sided[1])} (exact, 95 %)",
         "risk, at any time": f"{_percent(risk.anytime[0])} to {_percent(risk.anytime[1])} (95 %, however one stops)",
@@ -157,6 +158,13 @@ def _unshielded(found: Audit) -> dict[str, str]:
         f"{_percent(risk.two_sided[0])} to {_percent(risk.two_sided[1])} (exact, 95 %); "
         f"return {found.unshielded.mean_return:.4g} on average"
     }
+
+
+def _after_stops(found: Audit) -> str:
+    """How many violations came after a stop."""
+    if found.after_stop_violations is not None:
+        return f", of which {found.after_stop_violations:,} after one of {found.stops:,} stops"
+    return " (stops were taken to be free)" if found.stops else ""
 
 
 def _accuracy(found: Audit) -> dict[str, str]:
@@ -191,8 +199,16 @@ def _cells(one: Judged) -> dict[str, str]:
         "largest step": f"{episode.max_step_cost:.4g}",
         "return": f"{episode.true_return:.4g}",
         "steps": str(episode.length),
-        "end": "violated" if episode.violated else "stopped" if episode.stopped else "kept",
+        "end": _end(episode),
     }
+
+
+def _end(episode: Episode) -> str:
+    if episode.violated:
+        return "violated"
+    if episode.after_stop_violated:
+        return f"violated after its stop (cost {episode.after_stop_cost:.4g} in {episode.after_stop_steps} steps)"
+    return "stopped" if episode.stopped else "kept"
 
 
 def _line(found: Audit) -> str:

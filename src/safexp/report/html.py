@@ -19,8 +19,10 @@ from safexp.report.maps import maps
 from safexp.report.pages import page_template
 from safexp.report.summary import (
     GroupSummary,
+    after_stops_text,
     between,
     coverage_text,
+    free_stops_text,
     interval_text,
     interventions_text,
     labels,
@@ -35,18 +37,19 @@ from safexp.report.times import time_charts
 from safexp.runs.folder import Run
 from safexp.runs.summary import WINDOW
 
-NOT_ALWAYS = ("IQM", "Better", "Max cost", "Max step cost", "Coverage", "near the limit")
-"""Columns that require several runs, a reference, a limit of that kind, or a quantifier."""
+NOT_ALWAYS = ("IQM", "Better", "After stops", "Max cost", "Max step cost", "Coverage", "near the limit")
+"""Columns that require several runs, a reference, judged stops, a limit of that kind, or a quantifier."""
 
 CHARTS = (plots.charts, frontier_charts, coverage_charts)
 """What draws the curves of a task."""
 
 
 class TableRow(NamedTuple):
-    """A row of a table: name, violations, episodes, and cells by heading."""
+    """A row of a table: name, violations, violations after stops, episodes, and cells by heading."""
 
     name: str
     violations: int
+    after_stop_violations: int
     episodes: int
     cells: dict[str, str]
 
@@ -67,10 +70,11 @@ def render(runs: Sequence[Run], problems: Sequence[str] = (), reference: str | N
     return page_template("template.html").render(
         tasks=[_task(task, members, tables[task], drawn_as) for task, members in tasks.items()],
         headings={heading for table in tables.values() for row in table for heading in row.cells},
-        rows=[_run_row(run, name) for run, name in zip(runs, names, strict=True)],
+        rows=_without_empty([_run_row(run, name) for run, name in zip(runs, names, strict=True)]),
         runs=[_details(run, name) for run, name in zip(runs, names, strict=True)],
         reference=compared,
         unfinished_violations=sum(run.summary.unfinished_violations for run in runs),
+        free_stops=free_stops_text(runs),
         several=any(len(group.runs) > 1 for group in groups),
         problems=problems,
         window=WINDOW,
@@ -82,7 +86,12 @@ def _table(groups: Sequence[RunGroup], reference: str) -> list[TableRow]:
     """The table of a task, without optional columns that are empty."""
     summaries = [summarise_group(group, reference_for(group, groups, reference)) for group in groups]
     rows = [_group_row(group, summary) for group, summary in zip(groups, summaries, strict=True)]
-    empty = {heading for heading in NOT_ALWAYS if all(row.cells[heading] == "-" for row in rows)}
+    return _without_empty(rows)
+
+
+def _without_empty(rows: Sequence[TableRow]) -> list[TableRow]:
+    """Rows without the optional columns in which none of them has anything."""
+    empty = {heading for heading in NOT_ALWAYS if all(row.cells.get(heading, "-") == "-" for row in rows)}
     kept = [heading for heading in rows[0].cells if heading not in empty]
     return [row._replace(cells={heading: row.cells[heading] for heading in kept}) for row in rows]
 
@@ -124,6 +133,7 @@ def _group_row(group: RunGroup, summary: GroupSummary) -> TableRow:
     return TableRow(
         group.name,
         summary.violations,
+        summary.after_stop_violations or 0,
         summary.episodes,
         {
             "Runs": f"{summary.runs}{unfinished}",
@@ -131,6 +141,7 @@ def _group_row(group: RunGroup, summary: GroupSummary) -> TableRow:
             "IQM": between(summary.middle, summary.middle_interval) if summary.middle_interval else "-",
             "Better": between(summary.better, summary.better_interval),
             "Violations": f"{summary.violations:,} of {summary.episodes:,}\n({interval_text(summary)})",
+            "After stops": after_stops_text(summary),
             "Max cost": largest(summary.max_cost) if what == "episode cost" else "-",
             "Max step cost": largest(summary.max_step_cost) if what == "step cost" else "-",
             "Stops": percent(summary.final_stops),
@@ -149,6 +160,7 @@ def _run_row(run: Run, name: str) -> TableRow:
     return TableRow(
         name if run.status == "finished" else f"{name} ({run.status})",
         summary.violations,
+        summary.after_stop_violations or 0,
         summary.episodes,
         {
             "Task": run.config.task,
@@ -157,6 +169,7 @@ def _run_row(run: Run, name: str) -> TableRow:
             "Seed": str(run.config.seed),
             "Return": number(summary.final_return),
             "Violations": f"{summary.violations:,} of {summary.episodes:,}\n({interval_text(summary)})",
+            "After stops": after_stops_text(summary),
             "Stops": percent(summary.final_stops),
             "Interventions": interventions_text(summary),
             "Own actions": percent(summary.own_actions),

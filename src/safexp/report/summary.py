@@ -29,7 +29,8 @@ class GroupSummary:
     Counts, and the interval of violations, are over all its runs; returns, final stops and own actions over the
     finished ones, if any, with a standard deviation for two or more.
     `better` is the probability that a run has a higher final return than one of the reference, with its interval; an
-    interval of fewer than two runs is None, like every number that no run provides.
+    interval of fewer than two runs is None, like every number that no run provides. `free_stops` are stops after which
+    nothing was judged.
     """
 
     runs: int
@@ -53,6 +54,9 @@ class GroupSummary:
     takeovers: int
     steps_per_second: float | None
     coverage: Coverage
+    after_stop_steps: int | None
+    after_stop_violations: int | None
+    free_stops: int
 
 
 def summarise_group(group: RunGroup, reference: RunGroup | None = None) -> GroupSummary:
@@ -86,6 +90,9 @@ def summarise_group(group: RunGroup, reference: RunGroup | None = None) -> Group
         takeovers=sum(run.takeovers for run in each),
         steps_per_second=_mean([run.steps_per_second for run in each if run.steps_per_second is not None]),
         coverage=total([run.coverage for run in each]),
+        after_stop_steps=_sum([run.after_stop_steps for run in each]),
+        after_stop_violations=_sum([run.after_stop_violations for run in each]),
+        free_stops=sum(run.stops for run in each if run.stops_taken_to_be_free),
     )
 
 
@@ -151,6 +158,28 @@ def interventions_text(summary: Summary | GroupSummary) -> str:
     """Numbers of replaced actions, and of steps that another controller took over."""
     driven = f"\n+ {summary.takeovers:,}\ntaken over" if summary.takeovers else ""
     return f"{summary.interventions:,}{driven}"
+
+
+def after_stops_text(summary: Summary | GroupSummary) -> str:
+    """Number of episodes that violated only after their stop, of all stops that were judged."""
+    if summary.after_stop_violations is None:
+        return "-"
+    judged = summary.stops - (summary.free_stops if isinstance(summary, GroupSummary) else 0)
+    return f"{summary.after_stop_violations:,} of {judged:,} stops"
+
+
+def free_stops_text(runs: Sequence[Run]) -> str:
+    """Sentence on the stops that were taken to be free; empty if there were none."""
+    free = sum(run.summary.stops for run in runs if run.summary.stops_taken_to_be_free)
+    if not free:
+        return ""
+    were = "stop was" if free == 1 else "stops were"
+    return f"{free:,} {were} taken to be free: what the machine did afterwards was not judged (Reset(after=...) does)."
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def _returns(group: RunGroup) -> list[float]:

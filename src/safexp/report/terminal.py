@@ -14,9 +14,17 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from safexp.report.summary import interval_text, interventions_text, labels, number, percent
+from safexp.report.summary import (
+    after_stops_text,
+    free_stops_text,
+    interval_text,
+    interventions_text,
+    labels,
+    number,
+    percent,
+)
 from safexp.runs.folder import Run
-from safexp.runs.summary import WINDOW
+from safexp.runs.summary import WINDOW, Summary
 
 
 def plain_console() -> Console:
@@ -73,7 +81,10 @@ def print_summary(runs: Sequence[Run], console: Console | None = None) -> None:
     """Print the key numbers of each run: true return, violations, stops, interventions and own actions."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("run")
-    for heading in ("true return", "violations", "episodes", "95 % interval", "stops", "interventions", "own actions"):
+    judged = any(run.summary.after_stop_violations is not None for run in runs)
+    after = ["after stops"] if judged else []
+    counts = ("episodes", "95 % interval", "stops", "interventions", "own actions")
+    for heading in ("true return", "violations", *after, *counts):
         table.add_column(heading, justify="right")
     for label, run in zip(labels(runs), runs, strict=True):
         summary = run.summary
@@ -81,6 +92,7 @@ def print_summary(runs: Sequence[Run], console: Console | None = None) -> None:
             Text(label if run.status == "finished" else f"{label} ({run.status})"),
             number(summary.final_return),
             Text(f"{summary.violations:,}", style="bold red" if summary.violations else "bold green"),
+            *([_after_stops(summary)] if judged else []),
             f"{summary.episodes:,}",
             interval_text(summary),
             percent(summary.final_stops),
@@ -92,3 +104,10 @@ def print_summary(runs: Sequence[Run], console: Console | None = None) -> None:
     console.print(
         f"True return, stops and own actions: the last {WINDOW} episodes. The rest: the whole training.", style="dim"
     )
+    if told := free_stops_text(runs):
+        console.print(told, style="dim", markup=False)
+
+
+def _after_stops(summary: Summary) -> Text:
+    style = "bold red" if summary.after_stop_violations else "bold green"
+    return Text(after_stops_text(summary), style="" if summary.after_stop_violations is None else style)

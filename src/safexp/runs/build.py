@@ -61,6 +61,9 @@ LEARNED = MappingProxyType(
 )
 """Learned quantifiers that need no knowledge of the task."""
 
+AFTER = ("backup", "fallback")
+"""Controllers of a task (`Knowledge`) that can drive on after a stop."""
+
 
 def build(config: RunConfig, to_use: bool = False) -> Agent:
     """Build the agent of complete settings: MASE, or a baseline with the same records.
@@ -250,7 +253,7 @@ def make_backup(config: RunConfig, knowledge: Knowledge) -> Recovery:
     """The backup of a run's settings, with the task's controller if it takes one."""
     options = dict(config.backup_options)
     if config.backup == "reset":
-        return Reset(**check_settings(Reset, options))
+        return Reset(**with_controller(config, knowledge, check_settings(Reset, options)))
     if config.backup == "learned-reset":
         return LearnedReset(**{"seed": config.seed, **check_settings(LearnedReset, options)})
     if config.backup == "controller":
@@ -269,6 +272,31 @@ def make_backup(config: RunConfig, knowledge: Knowledge) -> Recovery:
         )
     controller, way_out = knowledge.fallback
     return Fallback(controller, way_out, **check_settings(Fallback, options))
+
+
+def with_controller(config: RunConfig, knowledge: Knowledge, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of `Reset` with the controller that `after` names, and the steps that the task gives its backup."""
+    if options.get("after") is None:
+        return options
+    name = options["after"]
+    if isinstance(name, str) and is_own(name):
+        takes = "a function of observations (n, ...) that returns actions (n, ...)"
+        return {**options, "after": find_callable(name, "after", takes)}
+    if name not in AFTER:
+        raise ValueError(
+            f"backup_options: after={name!r} must name the task's controller that drives on after a stop, "
+            f"{' or '.join(AFTER)}, or your own, package:function."
+        )
+    found = knowledge.backup if name == "backup" else knowledge.fallback
+    if found is None:
+        given = "(<controller>, <steps until it rests>)" if name == "backup" else "(<controller>, <bound on its cost>)"
+        raise ValueError(
+            f"backup_options: after={name!r}, and task {config.task!r} has no such controller. Give its environment an "
+            f"attribute knowledge=safexp.Knowledge({name}={given}), name your own, package:function, or leave `after` "
+            "out, which takes the stop to be free."
+        )
+    steps = {"steps": found[1]} if name == "backup" else {}
+    return {**steps, **options, "after": found[0]}
 
 
 def starts_from_log(config: RunConfig) -> bool:

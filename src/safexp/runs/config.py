@@ -110,7 +110,9 @@ class RunConfig:
         backup: what `mase` does where nothing is certified: `reset` ends the episode, which needs a human (the paper);
             `controller` lets the task's backup controller drive; `fallback` lets a controller drive out of a cost while
             the budget covers that; `learned-reset` learns a second policy for that.
-        backup_options: settings of the backup (`safexp.Recovery`), such as {"drills": 0.02}.
+        backup_options: settings of the backup (`safexp.Recovery`), such as {"drills": 0.02}. With {"after": "backup"}
+            the task's backup controller drives on after a `reset`, and the stop is judged by what happens then;
+            "fallback" and `package:function` are other controllers, which need {"steps": ...}.
         learner: TRPO of safexp, or an algorithm of Stable-Baselines3 or sb3-contrib, such as PPO, SAC, TD3 or DQN, or
             `package:Name`, a custom algorithm class.
         learner_options: settings of the learner, which override our defaults; {"torch.nn": "ReLU"} is a class.

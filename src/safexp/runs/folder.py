@@ -40,8 +40,10 @@ CHECKPOINT, LOCK = "checkpoint.safexp", ".lock"
 COMMIT = "commit"
 """Entry of a run's versions with the commits of safexp that made it, if known."""
 
-COLUMNS = tuple("return" if name == "true_return" else name for name in Episode._fields)
-"""Header of episodes.csv, whose flags are 0 or 1, so that any tool can sum them."""
+JUDGED_COLUMNS = tuple("return" if name == "true_return" else name for name in Episode._fields)
+"""Header of episodes.csv, whose flags are 0 or 1, so that any tool can sum them, if stops are judged."""
+COLUMNS = JUDGED_COLUMNS[:-3]
+"""Header if stops are taken to be free."""
 OLDER_COLUMNS = (COLUMNS[:-1], COLUMNS[:-2])
 """Headers of older versions, without columns that were added later, which are read as 0."""
 
@@ -152,11 +154,11 @@ def expect(folder: Path, config: RunConfig) -> Description:
     return run
 
 
-def begin(folder: Path, config: RunConfig, command: str) -> None:
+def begin(folder: Path, config: RunConfig, command: str, judges_stops: bool = False) -> None:
     """Write the first files of a run into its folder, over those of a failed start."""
     folder.mkdir(parents=True, exist_ok=True)
     describe(folder, config, command)
-    (folder / EPISODES).write_text(_row(COLUMNS))
+    (folder / EPISODES).write_text(_row(JUDGED_COLUMNS if judges_stops else COLUMNS))
     (folder / METRICS).write_text("")
 
 
@@ -192,10 +194,11 @@ def cut(path: Path, size: int) -> None:
         file.truncate(size)
 
 
-def append_episodes(folder: Path, episodes: Iterable[Episode]) -> None:
+def append_episodes(folder: Path, episodes: Iterable[Episode], judges_stops: bool = False) -> None:
     """Append rows to episodes.csv."""
-    rows = (_row([int(value) if isinstance(value, bool) else value for value in episode]) for episode in episodes)
-    _append(folder / EPISODES, "".join(rows))
+    written = len(JUDGED_COLUMNS if judges_stops else COLUMNS)
+    rows = ([int(value) if isinstance(value, bool) else value for value in episode[:written]] for episode in episodes)
+    _append(folder / EPISODES, "".join(map(_row, rows)))
 
 
 def append_metrics(folder: Path, line: Mapping[str, Any]) -> None:
@@ -348,7 +351,7 @@ def read_episodes(path: Path) -> list[Episode]:
         header, *rows = csv.reader(lines)
     except csv.Error as error:
         raise ValueError(f"{path.name} is not a CSV file ({error})") from error
-    if tuple(header) not in (COLUMNS, *OLDER_COLUMNS):
+    if tuple(header) not in (JUDGED_COLUMNS, COLUMNS, *OLDER_COLUMNS):
         raise ValueError(f"{path.name} has the columns {', '.join(header)}; expected {', '.join(COLUMNS)}")
     kinds = get_type_hints(Episode).values()
     episodes = []

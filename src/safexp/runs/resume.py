@@ -66,7 +66,7 @@ def locked(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def prepare(folder: Path, config: RunConfig, command: str) -> Checkpoint | None:
+def prepare(folder: Path, config: RunConfig, command: str, judges_stops: bool = False) -> Checkpoint | None:
     """Prepare a locked folder for resuming: everything after its last checkpoint is removed; None means a new start.
 
     Raises:
@@ -94,7 +94,7 @@ def prepare(folder: Path, config: RunConfig, command: str) -> Checkpoint | None:
         half.unlink()
     point = read(folder) if (folder / run_folder.CHECKPOINT).exists() else None
     if point is None or run is None:
-        run_folder.begin(folder, config, command)
+        run_folder.begin(folder, config, command, judges_stops)
     else:
         longer = run.config.steps < config.steps
         commits = run.versions.get(run_folder.COMMIT, UNKNOWN)

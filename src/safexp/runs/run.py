@@ -58,7 +58,7 @@ def run(config: RunConfig, progress_bar: bool = False, resume: bool = False, tra
     with tracking(track, folder.name, config.to_json()) as trackers:
         folder.mkdir(parents=True, exist_ok=resume)
         with resumption.locked(folder):
-            start = resumption.prepare(folder, config, command)
+            start = resumption.prepare(folder, config, command, agent.envs.recorder.judges_stops)
             train(agent, config, start, progress_bar, trackers)
     return folder
 
@@ -152,7 +152,13 @@ def epoch_metrics(epoch: int, recorder: Recorder, since: int) -> dict[str, Any]:
         "interventions": recorder.interventions,
         "takeovers": recorder.takeovers,
         "refused_starts": recorder.refused_starts,
+        **(_after_stops(recorder) if recorder.judges_stops else {}),
     }
+
+
+def _after_stops(recorder: Recorder) -> dict[str, int]:
+    """Counts from the start, in the runs that judge their stops."""
+    return {"after_stop_steps": recorder.after_stop_steps, "after_stop_violations": recorder.after_stop_violations}
 
 
 @dataclass
@@ -175,7 +181,7 @@ class EpochWriter:
         """Write everything since the last call."""
         recorder, written, logger = self.agent.envs.recorder, self.written, self.agent.learner.logger
         line = epoch_metrics(self.agent.epochs, recorder, written.episodes) | self.agent.metrics()
-        run_folder.append_episodes(self.folder, recorder.episodes[written.episodes :])
+        run_folder.append_episodes(self.folder, recorder.episodes[written.episodes :], recorder.judges_stops)
         run_folder.append_metrics(self.folder, line)
         if self.follower and self.follower.trajectories.early:
             run_folder.write_trajectories(self.folder, self.follower.trajectories)

@@ -31,6 +31,9 @@ class Summary:
     probability that a finished episode violates. `max_cost` is the largest cost of a finished episode, `max_step_cost`
     that of a single step of one. `coverage` counts how often the quantifier was right on new steps, and `delta` is the
     probability with which it may be wrong, None in runs without one.
+
+    `after_stop_violations` counts the episodes that violated only after their stop, `after_stop_steps` the steps that a
+    controller drove then: None in runs that take a stop to be free.
     """
 
     episodes: int
@@ -49,12 +52,20 @@ class Summary:
     steps_per_second: float | None
     coverage: Coverage
     delta: float | None
+    after_stop_steps: int | None = None
+    after_stop_violations: int | None = None
+
+    @property
+    def stops_taken_to_be_free(self) -> bool:
+        """Whether there were stops, and what the machine did after them was not judged."""
+        return bool(self.stops) and self.after_stop_violations is None
 
 
 def summarise(run: Run) -> Summary:
     """Summarise a run."""
     finished = sum(episode.violated for episode in run.episodes)
     counted = int(run.metrics[-1]["violations"]) if run.metrics else 0
+    judged = bool(run.metrics) and "after_stop_violations" in run.metrics[-1]
     return Summary(
         episodes=len(run.episodes),
         final_return=_mean([episode.true_return for episode in run.episodes[-WINDOW:]]),
@@ -72,6 +83,8 @@ def summarise(run: Run) -> Summary:
         steps_per_second=run.timing.get("steps_per_second"),
         coverage=total(coverages(run.metrics)),
         delta=run.metrics[-1].get("delta") if run.metrics else None,
+        after_stop_steps=sum(episode.after_stop_steps for episode in run.episodes) if judged else None,
+        after_stop_violations=sum(episode.after_stop_violated for episode in run.episodes) if judged else None,
     )
 
 

@@ -81,7 +81,7 @@ def row_of(run: Run) -> dict[str, Any]:
         "violations": summary.violations,
         "violation_rate_at_most": exact_interval(summary.violations, max(summary.episodes, 1))[1],
         "stops": summary.stops,
-        "after_stop_violations": 0 if summary.stops == 0 else None,
+        "after_stop_violations": summary.after_stop_violations if summary.stops else 0,
         "takeover_steps": summary.takeovers,
         "drills": drills,
         "certificate_misses": missed,

@@ -221,17 +221,23 @@ class PlanarRobotVector(VectorEnv[Array, NDArray[Any], Array]):
         return self._states.copy(), {"margin": margin(self._states[:, :2])}
 
     def step(self, actions: NDArray[Any]) -> tuple[Array, Array, Any, Any, dict[str, Any]]:
-        accelerations = COMPASS[actions] if self.discrete else np.asarray(actions, dtype=np.float64)
-        if accelerations.shape != (self.num_envs, 2) or not np.all(np.isfinite(accelerations)):
-            raise ValueError(f"actions {actions!r} must be {self.num_envs} finite rows of {self.single_action_space}.")
-        self._states, rewards, reached, infos = transition(self._states, accelerations)
-        self._steps += 1
-        late = ~reached & (self._steps >= HORIZON)
+        _, rewards, reached, late, infos = self.step_some(np.ones(self.num_envs, dtype=bool), actions)
         ended = reached | late
         if ended.any():
             infos |= {"final_obs": self._states.copy(), "_final_obs": ended, "final_info": dict(infos)}
             self._restart(ended)
             infos["margin"] = np.where(ended, margin(self._states[:, :2]), infos["margin"])  # of the first states
+        return self._states.copy(), rewards, reached, late, infos
+
+    def step_some(self, environments: NDArray[np.bool_], actions: NDArray[Any]) -> tuple[Array, Array, Any, Any, Any]:
+        """Step only these environments (n,), without resets; the results of the others are meaningless."""
+        accelerations = COMPASS[actions] if self.discrete else np.asarray(actions, dtype=np.float64)
+        if accelerations.shape != (self.num_envs, 2) or not np.all(np.isfinite(accelerations)):
+            raise ValueError(f"actions {actions!r} must be {self.num_envs} finite rows of {self.single_action_space}.")
+        following, rewards, reached, infos = transition(self._states, accelerations)
+        self._states = np.where(environments[:, None], following, self._states)
+        self._steps += environments
+        late = ~reached & (self._steps >= HORIZON)
         return self._states.copy(), rewards, reached, late, infos
 
     def scene(self, index: int) -> Scene:

@@ -372,3 +372,22 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     drive(envs, 5)
     envs.close()
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("layout", ["Static", "Goal1", "Moving", "Button1", "Push1"])
+def test_stepping_some_leaves_the_others_alone(layout: str) -> None:
+    envs, together, later = (NavigationVectorEnv(3, layout=layout) for _ in range(3))
+    for batch in (envs, together, later):
+        batch.reset(seed=5)
+    some, actions = np.array([False, True, False]), np.random.default_rng(0).uniform(-1, 1, (20, 3, 2))
+    for k in range(10):
+        found = envs.step_some(some, actions[k])
+        expected = together.step(actions[k])
+        for part, whole in zip(found[:4], expected[:4], strict=True):
+            np.testing.assert_array_equal(part[1], whole[1])
+        assert found[4]["cost"][1] == expected[4]["cost"][1]
+    for k in range(10, 20):
+        found, expected = envs.step(actions[k]), later.step(actions[k])
+        for part, whole in zip(found[:4], expected[:4], strict=True):
+            np.testing.assert_array_equal(part[[0, 2]], whole[[0, 2]])
+        np.testing.assert_array_equal(found[4]["cost"][[0, 2]], expected[4]["cost"][[0, 2]])

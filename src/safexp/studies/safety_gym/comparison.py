@@ -36,6 +36,7 @@ class ComparisonRow:
     return, its deviation over seeds, and its share of TRPO's with the 95% bootstrap interval; mean and `max_cost`; the
     share that violated, and the share that was stopped with the upper end of its one-sided 95% interval. `late_stops`
     are stops per epoch in the last ten epochs, and `deterministic` is the return without exploration.
+    `after_stop_violations` violated only after their stop; None if stops were taken to be free.
     """
 
     task: str
@@ -63,6 +64,7 @@ class ComparisonRow:
     last_hundred: float
     stopped_epochs: float
     late_stopped_epochs: float
+    after_stop_violations: int | None
 
 
 def select(study: SafetyGymStudy, results: Mapping[str, Result], epochs: int) -> tuple[Selection, list[str]]:
@@ -120,6 +122,7 @@ def _row(task: str, method: str, runs: Sequence[Result], *, epochs: int, referen
     final, final_stops = sum(line.final_episodes for line in lines), sum(line.final_stopped for line in lines)
     played = [line.deterministic for line in lines if line.deterministic is not None]
     costs = [line.final_cost * line.final_episodes for line in lines if line.final_cost is not None]
+    judged = [line.after_stop_violations for line in lines if line.after_stop_violations is not None]
     with_stops = [_stops(result, epochs) > 0 for result in runs]
     return ComparisonRow(
         task=task,
@@ -147,6 +150,7 @@ def _row(task: str, method: str, runs: Sequence[Result], *, epochs: int, referen
         last_hundred=float(np.mean([line.hundred_stopped / min(line.episodes or 1, HUNDRED) for line in lines])),
         stopped_epochs=float(np.mean([stops.sum() for stops in with_stops])),
         late_stopped_epochs=float(np.mean([stops[-HUNDRED:].sum() for stops in with_stops])),
+        after_stop_violations=sum(judged) if judged else None,
     )
 
 

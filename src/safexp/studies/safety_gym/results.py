@@ -38,6 +38,9 @@ DIGITS = 4
 LARGEST = 200_000
 """Bytes of a file."""
 
+LATER = ("after_stop_violations",)
+"""Columns of the summary that older results lack."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -47,7 +50,8 @@ class Line:
     that ended with a plain sum of costs above the limit, which is another thing under a discount. What is `final` is
     about the last 1,000 episodes, and `hundred_stopped` about the last 100; `deterministic` is the mean return without
     exploration. `commit` are all that the run was made with, and `settings` are those that differ from the defaults of
-    `RunConfig`, as JSON.
+    `RunConfig`, as JSON. `after_stop_violations` counts episodes that violated only after their stop; None if stops
+    were taken to be free.
     """
 
     task: str
@@ -72,6 +76,7 @@ class Line:
     seconds: float | None
     commit: str
     settings: str
+    after_stop_violations: int | None = None
 
     @property
     def name(self) -> str:
@@ -141,6 +146,7 @@ def summary_line(run: Run, task: str, method: str, *, epochs: int, commit: str, 
         seconds=run.timing.get("seconds") if whole else None,
         commit=commit,
         settings=json.dumps(settings | {"steps": int(last["steps"])}, sort_keys=True),
+        after_stop_violations=last.get("after_stop_violations"),
     )
 
 
@@ -164,7 +170,7 @@ def read_results(folder: Path) -> dict[str, Result]:
     lines: dict[str, dict[int, Line]] = {}
     for number, row in enumerate(_rows(path), start=2):
         try:
-            line = Line(**{name: _value(row[name], kinds[name]) for name in kinds})
+            line = Line(**{name: _value(row[name], kinds[name]) for name in kinds if name in row or name not in LATER})
         except (KeyError, ValueError) as error:
             raise ValueError(f"line {number} of {path} is damaged ({type(error).__name__}: {error}).") from error
         lines.setdefault(line.name, {})[line.epochs] = line

@@ -183,6 +183,13 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
             }
         return observations, paid, terminated, truncated, info
 
+    def step_some(self, environments: Flags, actions: ArrayLike) -> tuple[Array, Array, Flags, Flags, Info]:
+        """Step only these environments (n,), without resets; the others stay as they are."""
+        resting = ~environments
+        paid, violations, goal_met, terminated = self._advance(checked_actions(actions, (self.num_envs, 2)), resting)
+        truncated = environments & (self.steps >= self._limit)
+        return self._observations.copy(), paid, terminated, truncated, self._info(goal_met, violations)
+
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
         """A picture (height, width, 3) of each environment, or `None` without a render mode."""
         if self.render_mode is None:
@@ -258,7 +265,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         if self.layout.pays != "running":
             paid = np.clip(paid, -rewards.LARGEST, rewards.LARGEST)
         self.last_distance = left
-        self.timer[:] = np.maximum(0, self.timer - 1)
+        self.timer[:] = np.maximum(0, self.timer - ~resting)
         terminated = goal_met.copy()
         if not self.layout.ends_at_goal and goal_met.any():
             terminated[goal_met] = ~self._renew_goals(np.flatnonzero(goal_met))
