@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
-from safexp.quantifiers.trend import Trend
+from safexp.quantifiers.trend import SINGULAR, Trend
 
 CAPACITY = 512
 """Largest number of landmarks, so that distances are a small matrix product."""
@@ -20,8 +19,6 @@ CHUNK = 4096
 ROUNDING = 1e-6
 """Distance, as a share of a point's size, within which points are the same."""
 
-NO_ACTIONS = np.zeros((1, 1, 0))
-
 
 class Landmarks:
     """Points that cover the data: all of it is within `radius` of the nearest one.
@@ -31,8 +28,7 @@ class Landmarks:
     """
 
     def __init__(self, points: Array, radius: float = 0.0) -> None:
-        self.points, self.radius = points, radius
-        self._norms = np.einsum("kd,kd->k", points, points)
+        self._replace(points, radius)
 
     def add(self, points: Array) -> None:
         """Cover further points (n, d)."""
@@ -49,9 +45,13 @@ class Landmarks:
         nearest = squares.min(axis=2) + np.einsum("nmd,nmd->nm", actions, actions)
         return np.asarray(np.sqrt(np.maximum(nearest, 0.0)))
 
+    def nearest(self, points: Array) -> Array:
+        """Distance (n,) of points (n, d) from the nearest landmark."""
+        return self.distance(points, np.zeros((len(points), 1, 0)))[:, 0]
+
     def _cover(self, points: Array) -> None:
         rounding = ROUNDING * (1.0 + float(np.abs(points).max(initial=0.0)))
-        near = self._nearest(points)
+        near = self.nearest(points)
         while near[far := int(near.argmax())] > self.radius + rounding:
             if len(self.points) < CAPACITY:
                 self._replace(np.append(self.points, points[far : far + 1], axis=0), self.radius)
@@ -59,14 +59,11 @@ class Landmarks:
             else:
                 kept, left = spread_out(self.points, CAPACITY // 2)
                 self._replace(kept, self.radius + left)
-                near = self._nearest(points)
+                near = self.nearest(points)
 
     def _replace(self, points: Array, radius: float) -> None:
         self.points, self.radius = points, radius
         self._norms = np.einsum("kd,kd->k", points, points)
-
-    def _nearest(self, points: Array) -> Array:
-        return self.distance(points, np.broadcast_to(NO_ACTIONS, (len(points), 1, 0)))[:, 0]
 
 
 class Extrapolation:
@@ -144,11 +141,13 @@ def errors_beyond(inputs: Array, values: Array, order: NDArray[np.int64]) -> tup
     inner, outer = order[:half], order[half:]
     if not len(outer):
         return np.zeros(values.shape[1]), 0.0
-    linear = Trend.fit(inputs[inner], values[inner])
-    errors = np.abs(values - linear.predict(inputs, np.zeros((len(inputs), 1, 0)))[0][:, 0])
+    design = np.column_stack([inputs, np.ones(len(inputs))])
+    gram = design[inner].T @ design[inner]
+    weights = np.linalg.pinv(gram, rcond=SINGULAR, hermitian=True) @ (design[inner].T @ values[inner])
+    errors = np.abs(values - design @ weights)
     landmarks = Landmarks(inputs[inner[:1]])
     landmarks.add(inputs[inner])
-    distance = landmarks.distance(inputs[outer], np.zeros((len(outer), 1, 0)))[:, 0]
+    distance = landmarks.nearest(inputs[outer])
     excess = np.maximum(errors[outer] - errors[inner].max(axis=0), 0.0)
     within = max(landmarks.radius, ROUNDING)
     return (excess / np.maximum(distance, within)[:, None]).max(axis=0), float(distance.max())
