@@ -34,9 +34,10 @@ class ChangeModel(Quantifier):
 
         signal after the step = signal now + trend(s, a) + residual(s, a) ± width,
 
-    with a linear `Trend` and a regression of the residual. The width is the sum of both widths and 1% of the root mean
-    square change: a model that explains its data to the last digit is not as exact beyond it. The first data sets the
-    trend and the units; the regression continues to learn. A state is the encoded observation, followed by the present
+    with a linear `Trend` and a regression of the residual. The width is the sum of both widths, of 1% of the root
+    mean square change, since no model is trusted to be exact to the last digit, and of one that grows with the distance
+    from the data (`Extrapolation`). The first data sets the trend, the units and that growth; the regression continues
+    to learn. A state is the encoded observation, followed by the present
     values of the S signals.
 
     Args:

@@ -37,13 +37,14 @@ class Landmarks:
 
     def distance(self, states: Array, actions: Array) -> Array:
         """Distance (n, m) of actions (n, m, da) in states (n, ds) from the nearest landmark."""
-        size = states.shape[1]
-        of_states = self._norms - 2.0 * (states @ self.points[:, :size].T)
-        of_states += np.einsum("nd,nd->n", states, states)[:, None]
-        squares = -2.0 * (actions @ self.points[:, size:].T)
-        squares += of_states[:, None]
-        nearest = squares.min(axis=2) + np.einsum("nmd,nmd->nm", actions, actions)
-        return np.asarray(np.sqrt(np.maximum(nearest, 0.0)))
+        n, m, size = actions.shape
+        pairs = np.empty((n, m, states.shape[1] + size + 1))
+        pairs[..., : states.shape[1]] = states[:, None]
+        pairs[..., states.shape[1] : -1] = actions
+        pairs[..., -1] = 1.0
+        flat = pairs.reshape(n * m, -1)
+        squares = (flat @ self._products).min(axis=1) + np.einsum("nd,nd->n", flat, flat) - 1.0
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0)).reshape(n, m))
 
     def nearest(self, points: Array) -> Array:
         """Distance (n,) of points (n, d) from the nearest landmark."""
@@ -63,7 +64,8 @@ class Landmarks:
 
     def _replace(self, points: Array, radius: float) -> None:
         self.points, self.radius = points, radius
-        self._norms = np.einsum("kd,kd->k", points, points)
+        norms = np.einsum("kd,kd->k", points, points)
+        self._products = np.concatenate([-2.0 * points.T, norms[None]])  # |x − c|² = |x|² + (x, 1) · column
 
 
 class Extrapolation:
