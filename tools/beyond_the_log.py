@@ -137,7 +137,7 @@ def closed_loop(shield: safexp.Shield, limit: float, episodes: int, seed: int) -
 def main() -> None:
     """Print one row for every gap."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gaps", type=float, nargs="+", default=[0.5, 1.0, 2.0, 4.0], help="K from log to limit")
+    parser.add_argument("--gaps", type=float, nargs="+", default=[0.5, 1.0, 2.0], help="K from log to limit")
     parser.add_argument("--episodes", type=int, default=100, help="of the closed loop")
     parser.add_argument("--seed", type=int, default=1000)
     asked = parser.parse_args()

@@ -183,12 +183,13 @@ class ShieldedPolicy:
         if constraint is None and "constraint" not in document:
             raise files.CheckpointError(f"{path} holds a shield alone: load it with constraint=<a constraint>.")
         with files.understood(path):
-            ahead = None if backup is None or callable(backup) else backup
+            ahead = None if callable(backup) else backup
             shield = build_shield(Shield, document["shield"], arrays, constraint, quantifier, safe_action, ahead)
             constraint = constraint or build_constraint(document["constraint"])
             braking = float(document.get("braking", 0.0))
         if show_threshold is None:
             show_threshold = bool(document.get("show_threshold", False))
+        controller = backup if callable(backup) else None if backup is None else backup.act
         return cls(
             policy,
             shield,
@@ -197,7 +198,7 @@ class ShieldedPolicy:
             deadline=deadline,
             show_threshold=show_threshold,
             braking=braking,
-            backup=None if shield.backup is not None else backup if ahead is None else ahead.act,
+            backup=controller if shield.backup is None else None,
         )
 
     @property
