@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from safexp import AllOf, Budget, Examination, Log, Within, examine
+from safexp import AllOf, Budget, Examination, Log, Rollout, Within, examine
 from safexp.quantifiers import Calibrated
 from safexp.shield.certificates import certificate_for
 from safexp.shield.transitions import transitions_of
@@ -133,7 +133,16 @@ def test_a_signal_that_reacts_three_steps_late():
     response = found.limits[0].signals[0].response
     assert response.dead == 2
     assert response.look_ahead >= 3
-    assert serious(quickly(late, resets=True))["heat, delay"] == "caution"
+    assert found.lines == ""
+    names: dict[str, Any] = {"log": late}
+    exec(found.lookahead_lines.replace("raise NotImplementedError", "return np.zeros((len(observations), 1))"), names)
+    shield = names["shield"]
+    assert isinstance(shield.quantifier, Calibrated)
+    assert isinstance(shield.quantifier.quantifier, Rollout)
+    assert shield.backup.horizon == response.look_ahead
+    simulated = quickly(late, resets=True)
+    assert serious(simulated)["heat, delay"] == "caution"
+    assert simulated.lookahead_lines == ""
 
 
 def test_a_signal_with_momentum():

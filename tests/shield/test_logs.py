@@ -190,7 +190,8 @@ def test_a_log_of_a_named_signal_makes_a_shield(tmp_path):
     assert not shield.filter(np.zeros(1), np.zeros(1), measured=5.0).intervened
     decision = shield.filter(np.zeros(1), np.full(1, 0.5), measured=5.8)
     assert decision.stopped or (decision.intervened and decision.action < 0.2)
-    assert shield.filter(np.zeros(1), np.zeros(1)).stopped  # nobody told where the level is
+    with pytest.raises(ValueError, match=r"the signal level is not in the observation.*: give measured=\[level\]"):
+        shield.filter(np.zeros(1), np.zeros(1))
 
 
 def test_actions_in_other_units_are_warned_of(caplog):

@@ -131,3 +131,15 @@ def test_limits_that_differ_from_the_shields_are_refused():
     with pytest.raises(ValueError, match="give the same constraint to both"):
         ShieldedPolicy(lambda observation: FULL, shield, Within(0, high=1.0), REST)
     ShieldedPolicy(lambda observation: FULL, shield, Within(0, high=2.0), REST).close()
+
+
+def test_a_signal_that_is_only_in_the_info_must_be_given_to_the_shield():
+    limits = Within(("load", 0), low=-1.0, high=1.0)
+    shield = Shield(Known(lambda states, actions: states[:, :2]), STATES, PUSH, constraint=limits)
+    with pytest.raises(
+        ValueError, match=r"the signal load is not in the observation.*measured=\[load, observation\[0\]\]"
+    ):
+        shield.filter(HERE, FULL)
+    with pytest.raises(ValueError, match="the signal load is not in the observation"):
+        shield.certified(HERE, FULL[None], np.full(4, 0.5))
+    assert not shield.filter(HERE, FULL, measured=[0.0, 0.0]).stopped or shield.failures == 0

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box
 
-from safexp import Known, Shield, Within
+from safexp import Backup, Known, Shield, ShieldedPolicy, Unknown, Within
 
 BOX = Box(-1.0, 1.0, (1,))
 
@@ -67,3 +67,48 @@ def test_it_needs_a_constraint_to_judge_by():
         Shield(Known(lambda s, a: s[:, 0]), BOX, BOX).rehearse(Tank(), upwards)
     with pytest.raises(ValueError, match="episodes=0 must be at least 1"):
         shield().rehearse(Tank(), upwards, 0)
+
+
+def test_what_was_rehearsed_can_be_deployed():
+    def back(observations):
+        return -np.ones((len(observations), 1), dtype=np.float32)
+
+    env, tested = Tank(leak=0.3), shield()
+    rehearsed = tested.rehearse(env, upwards, 1, backup=back)
+    policy = ShieldedPolicy(lambda seen: np.ones(1), tested, tested.constraint, np.zeros(1), backup=back)
+    observation, info = env.reset(seed=0)
+    policy.reset(observation, measured=info["level"])
+    for _ in range(30):
+        observation, _, _, _, info = env.step(policy.act(observation).action)
+        policy.observe(info["level"])
+    assert policy.counts["backup"] == rehearsed.stopped
+    assert policy.counts["stop"] == 0
+
+
+@pytest.mark.parametrize(
+    "back", [lambda seen: 1 / 0, lambda seen: np.full((1, 1), np.nan), lambda seen: np.ones((2, 1))]
+)
+def test_the_fallback_is_run_where_a_backup_fails(back):
+    tested = shield()
+    policy = ShieldedPolicy(lambda seen: np.ones(1), tested, tested.constraint, np.full(1, -0.5), backup=back)
+    policy.reset(np.array([1.5], np.float32), measured=1.5)
+    answer = policy.act(np.array([1.5], np.float32))
+    assert (answer.outcome, float(answer.action[0])) == ("policy error", -0.5)
+
+
+def test_a_backup_that_cannot_be_used_is_refused():
+    tested = shield()
+    with pytest.raises(TypeError, match=r"backup=0.5 must be a function of observations \(n, ...\), as in"):
+        ShieldedPolicy(lambda seen: np.ones(1), tested, tested.constraint, np.zeros(1), backup=0.5)
+    ahead = shield(backup=Backup(upwards, 3))
+    with pytest.raises(ValueError, match="the shield has a backup, which its certificates look ahead to"):
+        ShieldedPolicy(lambda seen: np.ones(1), ahead, ahead.constraint, np.zeros(1), backup=upwards)
+
+
+@pytest.mark.parametrize("backup", [upwards, Backup(upwards, 3)])
+def test_a_saved_shield_is_loaded_with_a_backup(tmp_path, backup):
+    limit, path = Within(0, high=1.0), tmp_path / "shield.safexp"
+    Shield(Unknown(), Tank.observation_space, BOX, constraint=limit).save(path)
+    policy = ShieldedPolicy.load(path, lambda seen: -np.ones(1), np.zeros(1), constraint=limit, backup=backup)
+    policy.reset(np.zeros(1, np.float32))
+    assert policy.act(np.zeros(1, np.float32)).outcome == "backup"

@@ -123,6 +123,40 @@ def shield_lines(
     return "\n".join(lines) + "\n"
 
 
+def lookahead_lines(
+    constraints: Sequence[Within],
+    horizon: int,
+    *,
+    delta: float,
+    path: str | None,
+    observation_space: spaces.Space[Any],
+    action_space: spaces.Box | spaces.Discrete,
+    task: str | None,
+) -> str:
+    """Python code of a shield that looks ahead to a backup, in which only the backup controller is missing."""
+    names = ["Backup", "Calibrated", "Rollout", "Shield", "Within", *(["read_log"] if path is not None else [])]
+    several = len(constraints) > 1
+    imports = ["import numpy as np", "import gymnasium" if task else "from gymnasium import spaces"]
+    lines = [
+        *imports,
+        f"from safexp import {', '.join(['AllOf', *names] if several else names)}",
+        "",
+        "",
+        "def controller(observations):  # of a batch (n, ...): the actions (n, ...) that bring the machine to rest",
+        "    raise NotImplementedError",
+        "",
+        "",
+        f"log = read_log({path!r})" if path is not None else "# log: the Log that was examined",
+        *_assigned("constraint", "AllOf", [_limit(one) for one in constraints]),
+        f"quantifier = Calibrated(Rollout(), delta={delta!r})",
+        f"backup = Backup(controller, horizon={horizon})  # at least; until it has come to rest",
+        *_space_lines(observation_space, action_space, task),
+        "shield = Shield(quantifier, observations, actions, constraint=constraint, backup=backup)",
+        "shield.fit(log)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def _assigned(name: str, together: str, parts: Sequence[str]) -> list[str]:
     if len(parts) == 1:
         return [f"{name} = {parts[0]}"]

@@ -17,7 +17,7 @@ from gymnasium import spaces
 from safexp.constraints import Constraint, Within
 from safexp.core.encoding import check_action_space
 from safexp.doctor.actions import Actions, action_findings, examine_actions
-from safexp.doctor.advice import Need, needs_of, shield_lines
+from safexp.doctor.advice import Need, lookahead_lines, needs_of, shield_lines
 from safexp.doctor.certified import Certified, certified_findings, examine_certified
 from safexp.doctor.coverage import CoverageCheck, calibrated_model, coverage_findings, examine_coverage
 from safexp.doctor.delay import Response, delay_findings, examine_delay
@@ -80,6 +80,8 @@ class Examination:
         limits: results for each limit.
         needs: further episodes that would help.
         lines: Python code that builds the recommended shield; empty if none can be recommended.
+        lookahead_lines: where one step ahead is not enough, Python code of a shield that looks ahead to a backup: a
+            template to which the backup controller must be added.
     """
 
     log: str
@@ -93,6 +95,7 @@ class Examination:
     limits: tuple[Limit, ...]
     needs: tuple[Need, ...]
     lines: str
+    lookahead_lines: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Everything as JSON values; numbers that are not finite are None."""
@@ -168,9 +171,38 @@ def examine(
     lines = ""
     if severity != "stop" and len(chosen) == len(subjects):
         lines = shield_lines(chosen, path=path, observation_space=seen, action_space=done, task=task)
+    ahead = 0 if resets else _steps_ahead(limits)
+    template = ""
+    if ahead:
+        template = lookahead_lines(
+            [subject.constraint for subject in subjects],
+            ahead,
+            delta=delta,
+            path=path,
+            observation_space=seen,
+            action_space=done,
+            task=task,
+        )
     return Examination(
-        name, severity, VERDICTS[severity], unique, delta, about, rows, actions, tuple(limits), tuple(needs), lines
+        name,
+        severity,
+        VERDICTS[severity],
+        unique,
+        delta,
+        about,
+        rows,
+        actions,
+        tuple(limits),
+        tuple(needs),
+        lines,
+        template,
     )
+
+
+def _steps_ahead(limits: Sequence[Limit]) -> int:
+    """Steps that a certificate must look ahead; 0 where one step is enough for every signal, or nothing is known."""
+    responses = [signal.response for one in limits for signal in one.signals if signal.response is not None]
+    return max((one.look_ahead for one in responses if not one.one_step), default=0)
 
 
 def _examine_limit(

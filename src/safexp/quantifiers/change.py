@@ -11,9 +11,13 @@ from numpy.typing import NDArray
 from safexp.core.arrays import Array
 from safexp.core.signals import Sides
 from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.extrapolation import Extrapolation
 from safexp.quantifiers.known import Known
 from safexp.quantifiers.targets import normal_multiplier
 from safexp.quantifiers.trend import Trend
+
+BEYOND = "beyond."
+"""Prefix of the arrays of the `Extrapolation` in `ChangeModel.state`."""
 
 LEAST_RESIDUAL = 1e-6
 """Smallest scale of the residual of the trend, as a share of the scale of the changes."""
@@ -30,9 +34,10 @@ class ChangeModel(Quantifier):
 
         signal after the step = signal now + trend(s, a) + residual(s, a) ± width,
 
-    with a linear `Trend` and a regression of the residual. The width is the sum of both widths and 1% of the root mean
-    square change: a model that explains its data to the last digit is not as exact beyond it. The first data sets the
-    trend and the units; the regression continues to learn. A state is the encoded observation, followed by the present
+    with a linear `Trend` and a regression of the residual. The width is the sum of both widths, of 1% of the root
+    mean square change, since no model is trusted to be exact to the last digit, and of one that grows with the distance
+    from the data (`Extrapolation`). The first data sets the trend, the units and that growth; the regression continues
+    to learn. A state is the encoded observation, followed by the present
     values of the S signals.
 
     Args:
@@ -55,6 +60,7 @@ class ChangeModel(Quantifier):
         self.num_costs = 1 if self.sides is None else len(self.sides.which)
         self._regressions: list[Quantifier] = []
         self._trend: Trend | None = None
+        self._beyond: Extrapolation | None = None
         self._size: Array = np.ones(self.num_signals)
         self._scale: Array = np.ones(self.num_signals)
 
@@ -71,11 +77,12 @@ class ChangeModel(Quantifier):
         if isinstance(self.quantifier, Known):
             return self.quantifier.values(states[:, : -self.num_signals], actions, (self.num_signals,))
         shape = (*actions.shape[:2], self.num_signals)
-        if self._trend is None:
+        if self._trend is None or self._beyond is None:
             return np.broadcast_to(now[:, None], shape), np.full(shape, np.inf)
         mean, deviation = self._trend.predict(inputs, actions)
         mean += now[:, None]
         width = normal_multiplier(self.delta / self.num_signals) * deviation + LEAST_WIDTH * self._size
+        width += self._beyond.widths(inputs, actions)
         for k, regression in enumerate(self._regressions):
             of_residual, spread = regression.interval(inputs, actions)
             mean[..., k] += self._scale[k] * of_residual
@@ -106,25 +113,29 @@ class ChangeModel(Quantifier):
             return
         inputs, now = self._split(data.states)
         change = self.observed(data) - now
-        if self._trend is None:
-            self._trend = Trend.fit(np.concatenate([inputs, data.actions], axis=1), change)
+        pairs = np.concatenate([inputs, data.actions], axis=1)
+        if self._trend is None or self._beyond is None:
+            self._trend = Trend.fit(pairs, change)
+            self._beyond = Extrapolation.measured(pairs, change, self._nearness(now), self._trend)
             left = self._left(inputs, data.actions, change)
             self._size = np.maximum(np.sqrt((change**2).mean(axis=0)), np.finfo(np.float64).tiny)
             self._scale = np.maximum(np.sqrt((left**2).mean(axis=0)), LEAST_RESIDUAL * self._size)
             share = self.quantifier.delta / self.num_signals
             self._regressions = [self.quantifier.as_regression(share) for _ in range(self.num_signals)]
+        else:
+            self._beyond.add(pairs)
         left = self._left(inputs, data.actions, change) / self._scale
         distance = 0.5 - self._nearness(now)  # before the step: a choice by the outcome would bias the changes
         for regression, values in zip(self._regressions, left.T, strict=True):
             regression.update(data._replace(states=inputs, costs=values, margins=distance, signals=None))
 
     def fit(self, data: Transitions) -> None:
-        before = self._trend, self._size, self._scale, self._regressions
+        before = vars(self).copy()
         self._trend = None
         try:
             self.update(data)
         except Exception:
-            self._trend, self._size, self._scale, self._regressions = before
+            self.__dict__ = before
             raise
 
     @property
@@ -136,15 +147,19 @@ class ChangeModel(Quantifier):
         return {"inputs": self.inputs, "sides": sides}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        if self._trend is None:
+        if self._trend is None or self._beyond is None:
             return {}
         learned = {f"{k}.{name}": part for k, own in enumerate(self._regressions) for name, part in own.state().items()}
-        return {**learned, **self._trend.state(), "size": self._size.copy(), "scale": self._scale.copy()}
+        beyond = {f"{BEYOND}{name}": part for name, part in self._beyond.state().items()}
+        return {**learned, **self._trend.state(), **beyond, "size": self._size.copy(), "scale": self._scale.copy()}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         if "scale" not in state:
-            self._trend, self._regressions = None, []
+            self._trend, self._beyond, self._regressions = None, None, []
             return
+        self._beyond = Extrapolation.of(
+            {name.removeprefix(BEYOND): part for name, part in state.items() if name.startswith(BEYOND)}
+        )
         self._trend, self._size, self._scale = Trend.of(state), np.array(state["size"]), np.array(state["scale"])
         share = self.quantifier.delta / self.num_signals
         self._regressions = [self.quantifier.as_regression(share) for _ in range(self.num_signals)]

@@ -48,6 +48,9 @@ def print_examination(found: Examination, as_json: bool) -> None:
     if found.lines:
         console.print("\nThe recommended shield:\n", markup=False)
         print(found.lines, end="")
+    if found.lookahead_lines:
+        console.print("\nA shield that looks ahead, to be completed with your backup controller:\n", markup=False)
+        print(found.lookahead_lines, end="")
 
 
 def write_examination(path: Path, found: Examination) -> None:

@@ -147,7 +147,8 @@ def _check_looks_ahead(quantifier: Quantifier, horizon: int) -> None:
     if quantifier.is_regression:
         raise ValueError(
             f"{type(quantifier).__name__} bounds one step, and the backup drives for {horizon}: use Rollout(), or "
-            "Known(<bound on an action and then the backup>)."
+            "Known(<bound on an action and then the backup>). A controller that only takes over where nothing is "
+            "certified for the next step is given to ShieldedPolicy(..., backup=controller) and to rehearse."
         )
     for part in inner_of(quantifier):
         _check_looks_ahead(part, horizon)

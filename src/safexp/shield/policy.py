@@ -26,13 +26,14 @@ from numpy.typing import ArrayLike, NDArray
 from safexp.constraints import Account, Constraint
 from safexp.constraints.files import build_constraint
 from safexp.core import files
-from safexp.core.arrays import Array, Observations, as_batch
-from safexp.core.encoding import encode_actions, fits
+from safexp.core.arrays import Array, Controller, Observations, as_batch
+from safexp.core.encoding import decode_actions, encode_actions, fits
 from safexp.core.signals import name_of_signal
 from safexp.quantifiers.base import Quantifier
 from safexp.shield.candidates import SafeAction
 from safexp.shield.episode_controller import EpisodeController
 from safexp.shield.files import build_shield
+from safexp.shield.lookahead import BackupController
 from safexp.shield.readings import all_observed, by_limit, readings_of, signals_among
 from safexp.shield.shield import Shield
 from safexp.shield.worker import Worker
@@ -74,7 +75,7 @@ class ShieldedPolicy:
     is not passed to `observe` before the next `act`; `bad_costs` counts these, and costs that are not among the
     shield's `levels`, after which it no longer relies on them.
 
-    If nothing is certified, the shield's backup takes over, if it has one; the fallback is for failures.
+    If nothing is certified, the shield's backup takes over, or the one given here; the fallback is for failures.
 
     Limits on measured signals (`Within`) are checked from their current values: entries of the observation are read
     from it, others are passed to `reset` and `observe`. While one of them is missing, the fallback is run.
@@ -101,6 +102,8 @@ class ShieldedPolicy:
             account.
         braking: cost of a stop itself while the machine comes to rest, in units of the largest cost of a step: the
             shield is queried as if that much less remained.
+        backup: controller that drives where nothing is certified, as in `Shield.rehearse`: a function of observations
+            (n, ...) that returns actions (n, ...), run unchecked. For a shield without a backup of its own.
     """
 
     def __init__(
@@ -113,7 +116,12 @@ class ShieldedPolicy:
         deadline: float | None = None,
         show_threshold: bool = False,
         braking: float = 0.0,
+        backup: Controller | None = None,
     ) -> None:
+        if backup is not None and not callable(backup):
+            raise TypeError(f"backup={backup!r} must be a function of observations (n, ...), as in Shield.rehearse.")
+        if backup is not None and shield.backup is not None:
+            raise ValueError("the shield has a backup, which its certificates look ahead to: give no other one.")
         if deadline is not None and not 0 < deadline < np.inf:
             raise ValueError(f"deadline={deadline} must be a number of seconds above 0, or None for no deadline.")
         if not callable(policy) and not hasattr(policy, "predict"):
@@ -126,6 +134,7 @@ class ShieldedPolicy:
         self.fallback = _checked_fallback(shield.action_space, fallback)
         self.deadline = deadline
         self.show_threshold = show_threshold
+        self.backup = backup
         self.counts: dict[Outcome, int] = dict.fromkeys(get_args(Outcome), 0)
         self.bad_costs = 0
         self._account = Account(constraint, 1, braking)
@@ -161,21 +170,26 @@ class ShieldedPolicy:
         constraint: Constraint | None = None,
         deadline: float | None = None,
         show_threshold: bool | None = None,
+        backup: Controller | BackupController | None = None,
     ) -> Self:
         """Controller with the shield, constraint and braking of a saved agent; a saved shield has only the first.
 
         The policy is shown the threshold if the agent's own policy was, unless `show_threshold` says otherwise.
+        Functions cannot be saved: pass the `Backup` of a shield that looks ahead again, or any controller as the backup
+        of one that does not.
         """
         document, arrays = files.read(Path(path))
         files.expect(document, "shield", path)
         if constraint is None and "constraint" not in document:
             raise files.CheckpointError(f"{path} holds a shield alone: load it with constraint=<a constraint>.")
         with files.understood(path):
-            shield = build_shield(Shield, document["shield"], arrays, constraint, quantifier, safe_action)
+            ahead = None if callable(backup) else backup
+            shield = build_shield(Shield, document["shield"], arrays, constraint, quantifier, safe_action, ahead)
             constraint = constraint or build_constraint(document["constraint"])
             braking = float(document.get("braking", 0.0))
         if show_threshold is None:
             show_threshold = bool(document.get("show_threshold", False))
+        controller = backup if callable(backup) else None if backup is None else backup.act
         return cls(
             policy,
             shield,
@@ -184,6 +198,7 @@ class ShieldedPolicy:
             deadline=deadline,
             show_threshold=show_threshold,
             braking=braking,
+            backup=controller if shield.backup is None else None,
         )
 
     @property
@@ -333,6 +348,8 @@ class ShieldedPolicy:
             return self._emergency("shield error", f"{type(error).__name__}: {error}")
         if decision.stopped:
             failed = np.isinf(decision.upper_bound).any()  # a quantifier that works bounds every cost by 1
+            if self.backup is not None and not failed:
+                return self._taken_over(self.backup, observation)
             reason = f"upper bound {decision.upper_bound} of the proposal's cost, threshold {certifiable}"
             return self._emergency("quantifier error" if failed else "stop", reason)
         if decision.takeover:
@@ -341,6 +358,17 @@ class ShieldedPolicy:
         row = None if signals is None else signals[None]
         state = self.shield.states(as_batch(observation), row) if decision.vouched else None
         return Answer(decision.action, outcome, np.asarray(decision.upper_bound, dtype=np.float64), state)
+
+    def _taken_over(self, backup: Controller, observation: Any) -> Answer:
+        """Answer of the backup, or the fallback if it fails."""
+        try:
+            actions = np.asarray(backup(as_batch(observation)))
+            encoded = encode_actions(self.shield.action_space, actions)  # clipped to the box
+            if len(encoded) != 1 or not np.isfinite(encoded).all():
+                raise ValueError(f"{actions} is not one finite action")
+        except Exception as error:  # whatever a backup raises, the plant needs an action
+            return self._emergency("policy error", f"backup: {type(error).__name__}: {error}")
+        return Answer(decode_actions(self.shield.action_space, encoded)[0], "backup", self._ones)
 
     def _emergency(self, outcome: Outcome, reason: str) -> Answer:
         level = logging.DEBUG if self.counts[outcome] else logging.WARNING

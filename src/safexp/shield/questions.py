@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Flags, Observations, take
+from safexp.core.signals import in_observation, name_of_signal
 from safexp.quantifiers.base import Quantifier
 
 
@@ -64,10 +65,21 @@ def with_signals(
     measured: ArrayLike | None,
     constraint: Constraint | None,
 ) -> Array:
-    """Encoded states (n, ds), followed by the current signals (n, S), NaN where they are unknown."""
+    """Encoded states (n, ds), followed by the current signals (n, S).
+
+    Raises:
+        ValueError: if signals are not in the observation and were not given either.
+    """
     if measured is None:
         if constraint is None:
             raise ValueError(f"the shield limits {count} signals: give measured=<their values now>, or its constraint.")
+        absent = [name_of_signal(one) for one in constraint.sources if not in_observation(one, observations)]
+        if absent:
+            given = ", ".join(map(name_of_signal, constraint.sources))
+            raise ValueError(
+                f"the signal {absent[0]} is not in the observation, so the shield does not know its present value: "
+                f"give measured=[{given}], as measured now."
+            )
         measured = constraint.now(observations)
     signals = np.asarray(measured, dtype=np.float64)
     if signals.shape != (len(encoded), count):

@@ -49,6 +49,7 @@ def rehearse(
     """Drive an environment with a controller, a function of observations (n, ...), behind a shield.
 
     The backup, also a function of observations, takes over where nothing is certified; without one the episode ends.
+    `ShieldedPolicy(..., backup=...)` deploys what was rehearsed.
     """
     from scipy.stats import binomtest  # imported here because it is slow to import
 

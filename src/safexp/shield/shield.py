@@ -136,7 +136,10 @@ class Shield:
     def rehearse(
         self, env: Any, controller: Controller, episodes: int = 100, *, backup: Controller | None = None, seed: int = 0
     ) -> Rehearsal:
-        """Let a controller drive a simulator behind the shield, and the backup where nothing is certified."""
+        """Let a controller drive a simulator behind the shield, and the backup where nothing is certified.
+
+        `ShieldedPolicy(controller, shield, ..., backup=backup)` runs the same on the machine.
+        """
         return rehearse(self, env, controller, episodes, backup=backup, seed=seed)
 
     def save(self, path: str | Path) -> None:

@@ -1,0 +1,121 @@
+"""Widths away from the data: none on it, and as large elsewhere as the errors of extrapolation were."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from safexp import ChangeModel, ExactGP, FeatureRegression, SparseGP, Within
+from safexp.quantifiers.base import Transitions
+from safexp.quantifiers.extrapolation import CAPACITY, Extrapolation, Landmarks
+from safexp.quantifiers.trend import Trend
+
+NONE = np.zeros((1, 1, 0))
+
+
+def measured(inputs, values):
+    return Extrapolation.measured(inputs, values, inputs[:, 0], Trend.fit(inputs, values))
+
+
+def widths(found, points):
+    points = np.atleast_2d(np.asarray(points, dtype=np.float64))
+    return found.widths(points, np.broadcast_to(NONE, (len(points), 1, 0)))[:, 0]
+
+
+@given(arrays(np.float64, st.tuples(st.integers(1, 60), st.integers(1, 3)), elements=st.floats(-1e3, 1e3)))
+def test_all_points_are_within_the_radius_of_a_landmark(points):
+    landmarks = Landmarks(points[:1])
+    landmarks.add(points)
+    assert (landmarks.nearest(points) <= landmarks.radius + 1e-2).all()
+
+
+def test_many_points_are_covered_by_few_landmarks():
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(9000, 3))
+    landmarks = Landmarks(points[:1])
+    landmarks.add(points)
+    assert CAPACITY // 2 <= len(landmarks.points) <= CAPACITY
+    assert landmarks.nearest(points).max() <= landmarks.radius < 1.0
+    far = np.array([[9.0, 9.0, 9.0]])
+    assert landmarks.nearest(far) > 5
+    landmarks.add(far)
+    assert landmarks.nearest(far) < 1e-5
+
+
+def test_points_that_are_repeated_are_one_landmark():
+    landmarks = Landmarks(np.zeros((1, 2)))
+    landmarks.add(np.tile([[0.1, 0.7], [3.0, -2.0]], (5000, 1)))
+    assert (len(landmarks.points), landmarks.radius) == (3, 0.0)
+
+
+def test_distances_of_states_and_actions_are_those_of_pairs():
+    rng = np.random.default_rng(0)
+    landmarks = Landmarks(rng.normal(size=(7, 3)))
+    states, actions = rng.normal(size=(4, 2)), rng.normal(size=(4, 5, 1))
+    pairs = np.concatenate([np.repeat(states, 5, axis=0), actions.reshape(20, 1)], axis=1)
+    expected = np.linalg.norm(pairs[:, None] - landmarks.points, axis=2).min(axis=1).reshape(4, 5)
+    np.testing.assert_allclose(landmarks.distance(states, actions), expected)
+
+
+def test_a_linear_system_has_no_slope():
+    inputs = np.random.default_rng(0).normal(size=(500, 2))
+    found = measured(inputs, inputs @ np.array([[1.0, -2.0], [3.0, 0.5]]))
+    assert (found.slopes < 1e-8).all()
+    assert (widths(found, [[3.0, 3.0]]) < 1e-8).all()
+
+
+def test_a_curved_system_is_wide_where_it_was_not_visited_even_within_the_range_of_each_input():
+    rng = np.random.default_rng(0)
+    inputs = np.repeat(rng.uniform(-1, 1, (3000, 1)), 2, axis=1) + 0.05 * rng.normal(size=(3000, 2))  # a diagonal
+    found = measured(inputs, np.exp(inputs.sum(axis=1, keepdims=True)))
+    assert found.slopes > 0.1
+    assert (widths(found, inputs) < 1e-5).all()
+    assert widths(found, [[0.9, -0.9]]) > 5 * widths(found, [[0.2, -0.2]]) > 0
+
+
+def test_nothing_is_known_further_than_was_tested():
+    inputs = np.linspace(-1, 1, 201)[:, None]
+    found = measured(inputs, inputs**2)
+    deviation = inputs.std()
+    assert np.isfinite(widths(found, [[1.0 + 0.9 * found.tested * deviation]])).all()
+    assert np.isinf(widths(found, [[1.0 + 1.1 * found.tested * deviation]])).all()
+    linear = measured(inputs, inputs)
+    assert np.isinf(widths(linear, [[1.0 + 1.1 * linear.tested * deviation]])).all()
+
+
+def test_further_data_carries_it_along_and_it_survives_a_file():
+    rng = np.random.default_rng(0)
+    inputs = rng.uniform(-1, 1, (400, 2))
+    found = measured(inputs, (inputs**2).sum(axis=1, keepdims=True))
+    assert widths(found, [[1.6, 0.0]]) > 0
+    found.add(np.array([[1.6, 0.0]]))
+    assert widths(found, [[1.6, 0.0]]) < 1e-6
+    again = Extrapolation.of(found.state())
+    np.testing.assert_array_equal(widths(again, 2 * inputs), widths(found, 2 * inputs))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_few_rows_are_enough_to_start(rows):
+    inputs = 1.0 + np.arange(rows)[:, None]
+    assert (widths(measured(inputs, inputs), inputs) < 1e-5).all()
+
+
+@pytest.mark.parametrize("regression", [SparseGP(first_steps=60), FeatureRegression(), ExactGP(2.0, 3.0, noise=0.1)])
+def test_models_of_a_reaction_hold_where_the_log_has_not_been(regression):
+    """Heating that grows exponentially with the temperature, and a log that ends one standard deviation below."""
+
+    def change(heat, action):
+        return 0.1 * (np.exp(0.8 * heat) - 2.0 * heat + action)
+
+    rng = np.random.default_rng(0)
+    heat = rng.uniform(0.0, 1.5, (1000, 1))
+    action = np.clip(0.8 - heat + 0.1 * rng.normal(size=(1000, 1)), -1, 1)
+    after = heat + change(heat, action)
+    data = Transitions(np.tile(heat, 2), action, np.zeros(1000), episodes=np.arange(1000) // 10, signals=after)
+    model = ChangeModel(regression).bound_to(Within("heat", high=2.0).sides, (0,))
+    model.fit(data)
+    beyond, actions = rng.uniform(0.0, 1.9, (500, 1)), rng.uniform(-1, 1, (500, 1))
+    mean, width = model.interval(np.tile(beyond, 2), actions[:, None])
+    assert (np.abs(mean[:, 0] - beyond - change(beyond, actions)) <= width[:, 0]).all()
+    assert np.median(width[np.isfinite(width)]) < 0.5
