@@ -8,21 +8,14 @@ from pathlib import Path
 import pytest
 
 from safexp.cli import main
-from safexp.records.episodes import Episode
 from safexp.runs.build import make_constraint
-from safexp.studies.pendulum import PendulumStudy, own_share
+from safexp.studies.pendulum import PendulumStudy
 
 
 def test_the_runs_have_one_constraint_on_both_signals():
     config, *_ = PendulumStudy().runs()
     assert make_constraint(config.settled()).num_costs == 4
     assert config.seed == 1000
-
-
-def test_the_share_of_own_actions_counts_all_who_drove():
-    episode = Episode(0, 10, 10, 0.0, 0.0, 0.0, 0.0, False, False, 2, takeovers=1, drills=3)
-    assert own_share([episode]) == pytest.approx(0.4)
-    assert own_share([]) is None
 
 
 @pytest.mark.slow
