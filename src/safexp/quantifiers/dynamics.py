@@ -26,12 +26,16 @@ BEYOND = 1.0
 SINGULAR = 1e-10
 """Share of the largest eigenvalue below which a combination of features varied only by rounding error."""
 
+PREFIX = "dynamics."
+"""Prefix of the array names in `Dynamics.state`."""
+
 
 class Dynamics:
     """Change of a state in one step, x' = x + Wᵀφ(x, a), where φ contains all monomials up to a degree.
 
     Inputs are standardised by the first data; for degree 2 or 3 they are clipped one standard deviation beyond the
-    data, where polynomials diverge. Only Φᵀ·Φ and Φᵀ·Y are accumulated, so that the cost of an update does not grow
+    data, where polynomials diverge. `shrunk` penalises weights as well: monomials of inputs that move together are
+    nearly collinear, and their weights are large and wrong wherever these inputs part. Only Φᵀ·Φ and Φᵀ·Y are accumulated, so that the cost of an update does not grow
     with the number of transitions seen.
 
     Args:
@@ -43,7 +47,8 @@ class Dynamics:
         self.degree = degree
         self.inputs = inputs
         self._sums: dict[str, Array] = {}
-        self._powers: list[NDArray[np.int64]] = []
+        self._factors: list[NDArray[np.int64]] = []
+        self._size = 0
         self._weights = self._root = np.zeros((0, 0))
         self._linear: tuple[Array, Array, Array] | None = None
         self.noise: Array = np.zeros(0)
@@ -60,7 +65,7 @@ class Dynamics:
         if not self.known:
             shift, scale = standards(pairs)
             self._prepare(pairs.shape[1])
-            size = 1 + sum(len(part) for part in self._powers)
+            size = self._size
             self._sums = {
                 "shift": shift,
                 "scale": scale,
@@ -69,6 +74,7 @@ class Dynamics:
                 "squares": np.zeros(change.shape[1]),
                 "count": np.zeros(1),
                 "extent": np.zeros((2, len(shift))),
+                "ridge": np.zeros(1),
             }
         standard = (pairs - self._sums["shift"]) / self._sums["scale"]
         reached = np.stack([standard.min(axis=0) - BEYOND, standard.max(axis=0) + BEYOND])
@@ -80,6 +86,12 @@ class Dynamics:
         sums["squares"] = sums["squares"] + (change**2).sum(axis=0)
         sums["count"] = sums["count"] + len(change)
         self._solve()
+
+    def shrunk(self, ridge: float) -> Dynamics:
+        """Copy whose weights are penalised: `ridge` is added to every eigenvalue of the features' correlations."""
+        other = Dynamics(self.degree, self.inputs)
+        other.restore(self.state() | {f"{PREFIX}ridge": np.array([ridge])})
+        return other
 
     def step(self, states: Array, actions: Array) -> Array:
         """Next states (n, ds)."""
@@ -94,22 +106,25 @@ class Dynamics:
 
     def state(self) -> dict[str, Array]:
         """Named arrays, to be saved."""
-        return {f"dynamics.{name}": part.copy() for name, part in self._sums.items()}
+        return {f"{PREFIX}{name}": part.copy() for name, part in self._sums.items()}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Restore the output of `state`."""
-        prefix = "dynamics."
         self._sums = {
-            name.removeprefix(prefix): np.array(part) for name, part in state.items() if name.startswith(prefix)
+            name.removeprefix(PREFIX): np.array(part) for name, part in state.items() if name.startswith(PREFIX)
         }
         if self.known:
             self._prepare(len(self._sums["shift"]))
             self._solve()
 
     def _prepare(self, size: int) -> None:
-        self._powers = [
-            np.array(list(combinations_with_replacement(range(size), power))) for power in range(1, self.degree + 1)
-        ]
+        """Index each monomial as one of the degree below times an input."""
+        self._factors, shorter = [], [(k,) for k in range(size)]
+        for power in range(2, self.degree + 1):
+            place = {monomial: k for k, monomial in enumerate(shorter)}
+            shorter = list(combinations_with_replacement(range(size), power))
+            self._factors.append(np.array([[place[m[:-1]], m[-1]] for m in shorter]).T)
+        self._size = 1 + size + sum(factors.shape[1] for factors in self._factors)
 
     def _pairs(self, states: Array, actions: Array) -> Array:
         return np.concatenate([states if self.inputs is None else states[:, list(self.inputs)], actions], axis=1)
@@ -118,9 +133,15 @@ class Dynamics:
         """Monomials (n, p) of the standardised inputs (n, d), the constant first."""
         limit = self._sums["extent"]
         standard = np.minimum(np.maximum((pairs - self._sums["shift"]) / self._sums["scale"], limit[0]), limit[1])
-        parts = [np.ones((len(pairs), 1)), standard]
-        parts += [standard[:, powers].prod(axis=2) for powers in self._powers[1:]]
-        return np.concatenate(parts, axis=1)
+        features = np.empty((len(pairs), self._size))
+        features[:, 0] = 1.0
+        end = 1 + standard.shape[1]
+        features[:, 1:end] = last = standard
+        for shorter, factor in self._factors:
+            start, end = end, end + len(factor)
+            np.multiply(last[:, shorter], standard[:, factor], out=features[:, start:end])
+            last = features[:, start:end]
+        return features
 
     def _solve(self) -> None:
         """Ridge regression; directions without variation keep a deviation of the size of the changes."""
@@ -136,6 +157,8 @@ class Dynamics:
         noise = np.maximum(left / freedom, LEAST_NOISE**2 * size)
         ridge = max(float((noise / size).min()), LEAST_NOISE**2)
         self._weights = axes @ (along / (eigenvalues + ridge)[:, None])
+        if (shrinkage := float(sums["ridge"][0])) > 0:
+            self._weights = _ridge_weights(sums["gram"], sums["product"], shrinkage)
         self._root = axes / np.sqrt(eigenvalues + ridge)
         self.noise = np.sqrt(noise)
         self._linear = self._folded() if self.degree == 1 else None
@@ -148,6 +171,14 @@ class Dynamics:
         of_states = np.eye(size)
         np.add.at(of_states, inputs, slopes[: len(inputs)])
         return of_states, slopes[len(inputs) :], self._weights[0] - shift @ slopes
+
+
+def _ridge_weights(gram: Array, product: Array, ridge: float) -> Array:
+    """Weights (p, ds) of a ridge regression on features of unit length; 0 for features that are always 0."""
+    length = np.sqrt(np.diag(gram))
+    weight = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
+    correlation = weight[:, None] * gram * weight + ridge * np.eye(len(gram))
+    return weight[:, None] * np.linalg.solve(correlation, weight[:, None] * product)
 
 
 def degrees(num_inputs: int, rows: int) -> list[int]:

@@ -24,7 +24,10 @@ ENOUGH_DRILLS = 59
 """Number of stretches with a drill from which on drills alone judge a model: what `Calibrated` needs for δ = 5%."""
 
 HELD_OUT = 0.2
-"""Share of stretches, those closest to the limits, by which the degree of the model is chosen."""
+"""Share of stretches, those closest to the limits, by which the degree of the model and its ridge are chosen."""
+
+RIDGES = (0.0, 1e-4)
+"""Ridges that are tried for degrees 2 and 3 (`Dynamics.shrunk`)."""
 
 
 class Path(NamedTuple):
@@ -54,7 +57,7 @@ class Rollout(Quantifier):
 
     Args:
         degree: degree of the polynomials, 1 to 3; by default the one that best predicts the fifth of the stretches that
-            comes closest to the limits.
+            comes closest to the limits. Whether their weights are penalised is chosen likewise.
         inputs: entries of the state that its change depends on: those of the encoded observation counted from 0, then
             the signals; all by default.
         reach: see `Support`.
@@ -230,31 +233,35 @@ class Rollout(Quantifier):
         return Path(signals, np.where(np.isfinite(signals) & np.isfinite(widths), widths, np.inf))
 
     def _chosen_model(self, data: Transitions) -> Dynamics:
-        """Model of the degree that best predicts the stretches closest to the limits, fitted to all."""
-        following = next_states_of(data)
+        """Model of the degree and ridge that best predict the stretches closest to the limits, fitted to all."""
         size = self._inputs(data.states[:1], data.actions[:1]).shape[1]
         tried = [self.degree] if self.degree is not None else degrees(size, len(data.states))
-        best = tried[0]
-        if len(tried) > 1:
+        choices = [(degree, ridge) for degree in tried for ridge in (RIDGES if degree > 1 else RIDGES[:1])]
+        best = choices[0]
+        if len(choices) > 1:
             stretches = stretches_of(data)
             boldness = np.full(stretches.max() + 1, -np.inf)
             np.maximum.at(boldness, stretches, self.nearness(data))
             bold = boldness[stretches] > np.quantile(boldness, 1 - HELD_OUT)
             if bold.any() and not bold.all():
-                losses = [self._loss(degree, rows_of(data, ~bold), rows_of(data, bold)) for degree in tried]
-                best = tried[int(np.argmin(losses))]
-        model = Dynamics(best, self.inputs)
-        model.add(data.states, data.actions, following)
+                learned, held_out = rows_of(data, ~bold), rows_of(data, bold)
+                models = {degree: self._fitted(degree, learned) for degree in tried}
+                losses = [self._loss(models[degree].shrunk(ridge), held_out) for degree, ridge in choices]
+                best = choices[int(np.argmin(losses))]
+        return self._fitted(best[0], data).shrunk(best[1])
+
+    def _fitted(self, degree: int, data: Transitions) -> Dynamics:
+        model = Dynamics(degree, self.inputs)
+        model.add(data.states, data.actions, next_states_of(data))
         return model
 
     def _shows_backup(self, data: Transitions) -> bool:
         """Whether the backup drove for its horizon in enough stretches to judge the model by these alone."""
         return len(np.unique(stretches_of(data)[drilled(self._bound_course(), data)])) >= ENOUGH_DRILLS
 
-    def _loss(self, degree: int, learned: Transitions, held_out: Transitions) -> float:
-        """Error of replays of the held-out stretches, in scales of the limits."""
-        model, course, sides = Dynamics(degree, self.inputs), self._bound_course(), self._sides()
-        model.add(learned.states, learned.actions, next_states_of(learned))
+    def _loss(self, model: Dynamics, held_out: Transitions) -> float:
+        """Mean square of the largest error of each replay of the held-out stretches, in scales of the limits."""
+        course, sides = self._bound_course(), self._sides()
         starts = drilled(course, held_out) if self._by_backup else evenly(held_out)
         if not len(starts):
             return 0.0
@@ -262,7 +269,8 @@ class Rollout(Quantifier):
         with np.errstate(over="ignore", invalid="ignore"):
             predicted = course.signals(found.trajectory.states)[1:]
             errors = np.abs(predicted - found.signals)[..., sides.which] / sides.scale
-        return float(np.nan_to_num(np.where(found.within[..., None], errors, 0.0), nan=np.inf).max(axis=(0, 2)).mean())
+        largest = np.nan_to_num(np.where(found.within[..., None], errors, 0.0), nan=np.inf).max(axis=(0, 2))
+        return float(np.mean(largest**2))
 
     def _note_errors(self, data: Transitions) -> None:
         """Add the errors of replays, and the distances of the signals, to the moments that determine widths."""

@@ -1,0 +1,61 @@
+"""Backups, cautious controllers and logs of the robots with a speed limit."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import numpy as np
+
+from safexp.core.arrays import Array, Observations
+from safexp.shield.logs import Log
+from safexp.tasks.knowledge import Knowledge
+
+STROKE = 0.05
+"""Largest torque of the cautious Swimmer; the robot's is 1."""
+HORIZONS = MappingProxyType({"HalfCheetah": 30, "Swimmer": 15, "Hopper": 60})
+"""Steps after which a robot under its backup is slowing down, or stands."""
+
+
+def let_go_of_cheetah(observations: Observations) -> Array:
+    """Zero torques (n, 6), under which HalfCheetah sinks to the ground and rests."""
+    return np.zeros((len(observations), 6))
+
+
+def let_go_of_swimmer(observations: Observations) -> Array:
+    """Zero torques (n, 2), under which the water slows Swimmer down."""
+    return np.zeros((len(observations), 2))
+
+
+def stand(observations: Observations) -> Array:
+    """Torques (n, 3) that hold Hopper's joints at their angles when standing."""
+    seen = np.asarray(observations)
+    return np.clip(-3.0 * seen[:, 2:5] - seen[:, 8:11], -1.0, 1.0)
+
+
+def swim_cautiously(observations: Observations) -> Array:
+    """Torques (n, 2) of a slow stroke: each joint is pulled straight, and after the other by a quarter of a period."""
+    front, rear = np.asarray(observations)[:, 1:3].T
+    return STROKE * np.tanh(2.0 * np.stack([-front - rear, front - rear], axis=1))
+
+
+def knowledge_of_moving(robot: str, limit: float) -> Knowledge:
+    """Prior knowledge of a robot: the log of a cautious controller, and a backup; empty for most."""
+    if robot == "HalfCheetah":
+        return Knowledge(log=lambda rng: _gentle_log(limit, rng), backup=(let_go_of_cheetah, HORIZONS[robot]))
+    if robot == "Swimmer":
+        return Knowledge(log=lambda rng: _swimming_log(limit, rng), backup=(let_go_of_swimmer, HORIZONS[robot]))
+    if robot == "Hopper":
+        return Knowledge(backup=(stand, HORIZONS[robot]))
+    return Knowledge()
+
+
+def _gentle_log(limit: float, rng: np.random.Generator) -> Log:
+    from safexp.tasks.seed_controllers import gentle  # imports this module
+
+    return gentle("safexp/HalfCheetahVelocity-v0", limit, 150, 100, rng).log
+
+
+def _swimming_log(limit: float, rng: np.random.Generator) -> Log:
+    from safexp.tasks.seed_controllers import swim  # imports this module
+
+    return swim(limit, 100, 300, rng).log
