@@ -43,11 +43,12 @@ class Rollout(Quantifier):
     A polynomial one-step model (`Dynamics`) is learned from all transitions, whoever drove, and rolled out through the
     backup. After k steps in which a signal has covered the distance w, its width is
 
-        z · √(α_k + β_k · w²) · √(1 + mean squared leverage) + 1% of w.
+        z · √(α_k + β_k · w²) · √(1 + largest squared leverage so far) + 1% of w.
 
     Here α_k is the mean squared error after k steps of those replays (below) that covered less than the median
     distance, and β_k · w² is the excess of the others. So widths grow with time and speed as errors do, and a machine
-    at rest has a small width. The width is infinite once the path has left the support of the data (`Support`). The
+    at rest has a small width. Leverage, the uncertainty of the model's weights, changes slowly along a path and is
+    computed after 0, 1, 2, 4, 8, … steps. The width is infinite once the path has left the support of the data (`Support`). The
     bound of a limit is the worst over the path. The observations must determine the next ones: positions with their
     speeds, and anything else with a delayed effect.
 
@@ -120,15 +121,22 @@ class Rollout(Quantifier):
         """Worst signal of each side on the path, and its width there, (n, m, K)."""
         n, m, size = actions.shape
         sides = self._sides()
+        shape = (n, m, len(sides.which))
         if self._model is None:
-            return np.broadcast_to(self._now(states)[:, None], (n, m, len(sides.which))), np.full(
-                (n, m, len(sides.which)), np.inf
-            )
-        path = self.path(np.repeat(states, m, axis=0), actions.reshape(n * m, size))
+            return np.broadcast_to(self._now(states)[:, None], shape), np.full(shape, np.inf)
+        mean, width = np.zeros(shape), np.full(shape, np.inf)
+        within = np.isfinite(self._support.factor(self._inputs(states, actions[:, 0, :0]), actions))
+        if within.any():
+            mean[within], width[within] = self._worst(self.path(states[within.nonzero()[0]], actions[within]), scale)
+        return mean, width
+
+    def _worst(self, path: Path, scale: float) -> tuple[Array, Array]:
+        """Worst signal (n, K) of each side on a path and its width there, infinite where there is none."""
+        sides = self._sides()
         signals, widths = path.signals[..., sides.which], scale * path.widths[..., sides.which]
         with np.errstate(invalid="ignore"):
             worst = np.where(np.isfinite(widths), sides.sign * signals + widths, np.inf).argmax(axis=0)[None]
-        mean, width = (np.take_along_axis(part, worst, axis=0)[0].reshape(n, m, -1) for part in (signals, widths))
+        mean, width = (np.take_along_axis(part, worst, axis=0)[0] for part in (signals, widths))
         unknown = ~(np.isfinite(mean) & np.isfinite(width))
         return np.where(unknown, 0.0, mean), np.where(unknown, np.inf, width)
 
@@ -220,14 +228,16 @@ class Rollout(Quantifier):
         states, actions = trajectory
         steps, n, _ = actions.shape
         flat, taken = states[:-1].reshape(steps * n, -1), actions.reshape(steps * n, -1)
+        asked = _doubling(steps)
+        since = np.searchsorted(asked, np.arange(steps), side="right") - 1
         with np.errstate(over="ignore", invalid="ignore"):
             all_signals = course.signals(states)
-            leverage = model.leverage(flat, taken).reshape(steps, n)
+            few = (part[asked].reshape(len(asked) * n, -1) for part in (states, actions))
+            leverage = np.maximum.accumulate(model.leverage(*few).reshape(len(asked), n), axis=0)[since]
             inputs = self._inputs(flat, taken[:, :0])
             factor = self._support.factor(inputs, taken[:, None]).reshape(steps, n)
             way = np.cumsum(np.abs(np.diff(all_signals, axis=0)), axis=0)
-            doubt = np.sqrt(1.0 + np.cumsum(leverage**2, axis=0) / np.arange(1, steps + 1)[:, None])[..., None]
-            widths = self._deviation(way) * doubt + PER_DISTANCE * way
+            widths = self._deviation(way) * np.sqrt(1.0 + leverage**2)[..., None] + PER_DISTANCE * way
             widths *= np.maximum.accumulate(factor, axis=0)[..., None]
         signals = all_signals[1:]
         return Path(signals, np.where(np.isfinite(signals) & np.isfinite(widths), widths, np.inf))
@@ -324,3 +334,8 @@ class Rollout(Quantifier):
         if self._model is None:
             raise ValueError("Rollout has learned nothing yet.")
         return self._model
+
+
+def _doubling(steps: int) -> NDArray[np.int64]:
+    """0, 1, 2, 4, 8, … below `steps`."""
+    return np.array([0, *(2**k for k in range((steps - 1).bit_length()))])
