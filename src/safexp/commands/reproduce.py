@@ -12,7 +12,7 @@ def reproduce() -> int:
 
 def reproductions() -> dict[str, Callable[..., int]]:
     """Commands of the studies, by name."""
-    from safexp.studies import glm_regret, grid_world_table, instantaneous, pendulum
+    from safexp.studies import glm_regret, grid_world_table, instantaneous, pendulum, swimmer
     from safexp.studies.safety_gym import command
 
     return {
@@ -22,4 +22,5 @@ def reproductions() -> dict[str, Callable[..., int]]:
         "safety-gym-results": command.results_main,
         "instantaneous": instantaneous.main,
         "pendulum": pendulum.main,
+        "swimmer": swimmer.main,
     }

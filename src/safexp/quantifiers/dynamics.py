@@ -34,9 +34,9 @@ class Dynamics:
     """Change of a state in one step, x' = x + Wᵀφ(x, a), where φ contains all monomials up to a degree.
 
     Inputs are standardised by the first data; for degree 2 or 3 they are clipped one standard deviation beyond the
-    data, where polynomials diverge. `shrunk` penalises weights as well: monomials of inputs that move together are
-    nearly collinear, and their weights are large and wrong wherever these inputs part. Only Φᵀ·Φ and Φᵀ·Y are accumulated, so that the cost of an update does not grow
-    with the number of transitions seen.
+    data, where polynomials diverge. `shrunk` penalises the weights as well: monomials of inputs that move together are
+    nearly collinear, and their weights are large and wrong wherever these inputs part. Only Φᵀ·Φ and Φᵀ·Y are
+    accumulated, so that the cost of an update does not grow with the number of transitions seen.
 
     Args:
         degree: degree of the monomials.
@@ -119,7 +119,8 @@ class Dynamics:
 
     def _prepare(self, size: int) -> None:
         """Index each monomial as one of the degree below times an input."""
-        self._factors, shorter = [], [(k,) for k in range(size)]
+        self._factors = []
+        shorter: list[tuple[int, ...]] = [(k,) for k in range(size)]
         for power in range(2, self.degree + 1):
             place = {monomial: k for k, monomial in enumerate(shorter)}
             shorter = list(combinations_with_replacement(range(size), power))

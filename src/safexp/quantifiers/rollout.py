@@ -26,6 +26,9 @@ ENOUGH_DRILLS = 59
 HELD_OUT = 0.2
 """Share of stretches, those closest to the limits, by which the degree of the model and its ridge are chosen."""
 
+WINDOWS_TO_CHOOSE = 1000
+"""Number of replays by which they are chosen."""
+
 RIDGES = (0.0, 1e-4)
 """Ridges that are tried for degrees 2 and 3 (`Dynamics.shrunk`)."""
 
@@ -48,9 +51,9 @@ class Rollout(Quantifier):
     Here α_k is the mean squared error after k steps of those replays (below) that covered less than the median
     distance, and β_k · w² is the excess of the others. So widths grow with time and speed as errors do, and a machine
     at rest has a small width. Leverage, the uncertainty of the model's weights, changes slowly along a path and is
-    computed after 0, 1, 2, 4, 8, … steps. The width is infinite once the path has left the support of the data (`Support`). The
-    bound of a limit is the worst over the path. The observations must determine the next ones: positions with their
-    speeds, and anything else with a delayed effect.
+    computed after 0, 1, 2, 4, 8, … steps. The width is infinite once the path has left the support of the data
+    (`Support`). The bound of a limit is the worst over the path. The observations must determine the next ones:
+    positions with their speeds, and anything else with a delayed effect.
 
     `score`, for `Calibrated`, replays stretches of the data. If the backup itself drove in enough of them (drills),
     only those count. Otherwise the model is driven by the backup plus the difference between the logged action and the
@@ -119,7 +122,7 @@ class Rollout(Quantifier):
 
     def scaled_interval(self, states: Array, actions: Array, scale: float) -> tuple[Array, Array]:
         """Worst signal of each side on the path, and its width there, (n, m, K)."""
-        n, m, size = actions.shape
+        n, m, _ = actions.shape
         sides = self._sides()
         shape = (n, m, len(sides.which))
         if self._model is None:
@@ -272,7 +275,7 @@ class Rollout(Quantifier):
     def _loss(self, model: Dynamics, held_out: Transitions) -> float:
         """Mean square of the largest error of each replay of the held-out stretches, in scales of the limits."""
         course, sides = self._bound_course(), self._sides()
-        starts = drilled(course, held_out) if self._by_backup else evenly(held_out)
+        starts = drilled(course, held_out) if self._by_backup else evenly(held_out, WINDOWS_TO_CHOOSE)
         if not len(starts):
             return 0.0
         found = replay(model, course, held_out, starts)

@@ -32,9 +32,9 @@ def stand(observations: Observations) -> Array:
     return np.clip(-3.0 * seen[:, 2:5] - seen[:, 8:11], -1.0, 1.0)
 
 
-def swim_cautiously(observations: Observations) -> Array:
-    """Torques (n, 2) of a slow stroke: each joint is pulled straight, and after the other by a quarter of a period."""
-    front, rear = np.asarray(observations)[:, 1:3].T
+def swim_cautiously(observations: Observations, bends: Array | float = 0.0) -> Array:
+    """Torques (n, 2) of a slow stroke, in which the joints swing about their `bends` (n, 2), one after the other."""
+    front, rear = (np.asarray(observations)[:, 1:3] - bends).T
     return STROKE * np.tanh(2.0 * np.stack([-front - rear, front - rear], axis=1))
 
 

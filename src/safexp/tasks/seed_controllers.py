@@ -28,6 +28,8 @@ WOBBLE = 0.3
 
 STRENGTH = 0.3
 """Standard deviation of the actions of `gentle`."""
+BEND = 0.3
+"""Largest angle in radians about which a joint swings in the log of `swim`; 0 swims straight ahead."""
 TREMOR = 0.03
 """Standard deviation of the noise on the torques of `swim`."""
 DRIVERS = 200
@@ -96,11 +98,12 @@ def gentle(task: str, limit: float | None, copies: int, steps: int, rng: np.rand
 
 
 def swim(limit: float, copies: int, steps: int, rng: np.random.Generator) -> Logged:
-    """Log of `copies` of the cautious Swimmer over `steps` steps, with noise on its torques."""
+    """Log of `copies` of the cautious Swimmer over `steps` steps, each turning by a bend of its own, with noise."""
     envs = gym.make_vec("safexp/SwimmerVelocity-v0", num_envs=copies, limit=limit)
+    bends = rng.uniform(-BEND, BEND, (copies, 2))
 
     def act(observations: Observations) -> Array:
-        return swim_cautiously(observations) + TREMOR * rng.standard_normal((copies, 2)).clip(-2.0, 2.0)
+        return swim_cautiously(observations, bends) + TREMOR * rng.standard_normal((copies, 2)).clip(-2.0, 2.0)
 
     return logged(envs, act, steps, rng, signals=("velocity",))
 
@@ -123,8 +126,8 @@ def logged(
     for _ in range(steps):
         actions = np.clip(act(observations), space.low, space.high).astype(space.dtype)
         following, rewards, dones, infos = venv.step(actions)
-        told = (Infos.of(infos).column(key) for key in ("cost", "margin", *signals))
-        rows.append((observations, actions, numbers.copy(), *told))
+        measured = (Infos.of(infos).column(key) for key in ("cost", "margin", *signals))
+        rows.append((observations, actions, numbers.copy(), *measured))
         returns += rewards
         finished += returns[dones].tolist()
         returns[dones] = 0.0
@@ -133,8 +136,8 @@ def logged(
     venv.close()
     seen, actions, episodes, *told = (np.concatenate(parts) for parts in zip(*rows, strict=True))
     order = np.argsort(episodes, kind="stable")  # so that the steps of an episode are consecutive
-    costs, margins, *measured = (column[order] for column in told)
-    named = dict(zip(signals, measured, strict=True))
+    costs, margins, *others = (column[order] for column in told)
+    named = dict(zip(signals, others, strict=True))
     log = Log(seen[order], actions[order], costs, margins=margins, episodes=episodes[order], signals=named or None)
     return Logged(log, np.array(finished))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, SupportsFloat
 
 import gymnasium as gym
@@ -14,12 +15,8 @@ from safexp.core.extras import needed_for
 from safexp.tasks.knowledge import Knowledge
 from safexp.tasks.locomotion import knowledge_of_moving
 
-
-def velocity_limited(robot: str, limit: float | None = None, render_mode: str | None = None) -> VelocityLimit:
-    """`robot` of Gymnasium's v5 environments, with cost 1 above `limit` m/s; `None` is the published limit."""
-    # Half the speed that an unconstrained PPO agent reached, as published with Safety-Gymnasium 1.0. Ant and Humanoid
-    # are judged by their speed in the plane, the others by their forward speed.
-    limits = {
+LIMITS = MappingProxyType(
+    {
         "HalfCheetah": 3.2096,
         "Hopper": 0.7402,
         "Walker2d": 2.3415,
@@ -27,11 +24,20 @@ def velocity_limited(robot: str, limit: float | None = None, render_mode: str | 
         "Swimmer": 0.2282,
         "Humanoid": 1.4149,
     }
-    if robot not in limits:
-        raise ValueError(f"robot={robot!r} is not known; expected one of {', '.join(map(repr, limits))}.")
+)
+"""Half the speed in m/s that an unconstrained PPO agent reached, as published with Safety-Gymnasium 1.0.
+
+Ant and Humanoid are judged by their speed in the plane, the others by their forward speed.
+"""
+
+
+def velocity_limited(robot: str, limit: float | None = None, render_mode: str | None = None) -> VelocityLimit:
+    """`robot` of Gymnasium's v5 environments, with cost 1 above `limit` m/s; `None` is the published limit."""
+    if robot not in LIMITS:
+        raise ValueError(f"robot={robot!r} is not known; expected one of {', '.join(map(repr, LIMITS))}.")
     with needed_for(f"Gymnasium's {robot}"), _mujoco_warnings():
         env = gym.make(f"{robot}-v5", render_mode=render_mode, max_episode_steps=-1, disable_env_checker=True)
-    limit = limits[robot] if limit is None else limit
+    limit = LIMITS[robot] if limit is None else limit
     return VelocityLimit(env.unwrapped, limit, robot in ("Ant", "Humanoid"), knowledge_of_moving(robot, limit))
 
 
