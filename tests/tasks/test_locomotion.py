@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from safexp.tasks.knowledge import knowledge_of
-from safexp.tasks.locomotion import let_go_of_swimmer, stand, swim_cautiously
+from safexp.tasks.locomotion import let_go, stand, straighten, swim_cautiously
 from safexp.tasks.seed_controllers import swim
 from safexp.tasks.velocity import LIMITS
 
@@ -27,9 +27,27 @@ def drive(robot, controller, steps, seed=0):
 
 def test_the_slow_stroke_swims_forward_well_below_the_limit():
     velocities, _ = drive("Swimmer", swim_cautiously, 600)
-    coasting, _ = drive("Swimmer", let_go_of_swimmer, 600)
+    gliding, _ = drive("Swimmer", straighten, 600)
     assert velocities.max() < 0.7 * LIMITS["Swimmer"]
-    assert velocities[300:].mean() > 1.3 * coasting[300:].mean()
+    assert velocities[300:].mean() > 1.3 * gliding[300:].mean()
+
+
+def test_the_backup_of_swimmer_pulls_it_straight_where_letting_go_folds_it():
+    ends = []
+    for controller in (straighten, lambda observations: np.zeros((len(observations), 2))):
+        env = gym.make("safexp/SwimmerVelocity-v0").unwrapped
+        env.reset(seed=1)
+        env.env.set_state(np.array([0.0, 0.0, 0.0, 0.5, -0.4]), np.array([0.1, 0.0, 0.2, -0.6, 0.8]))
+        observation = env.env._get_obs()  # noqa: SLF001
+        for _ in range(400):
+            observation, *_ = env.step(np.asarray(controller(observation[None]))[0])
+        ends.append(np.abs(observation[1:3]).max())
+    assert ends[0] < 0.05 and ends[1] > 0.5
+
+
+def test_a_cheetah_that_lets_go_comes_to_rest():
+    velocities, _ = drive("HalfCheetah", let_go, 100)
+    assert abs(velocities[-1]) < 0.01
 
 
 def test_hopper_stands_where_letting_go_falls():

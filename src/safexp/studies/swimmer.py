@@ -10,7 +10,7 @@ import tyro
 
 from safexp.runs.config import RunConfig
 from safexp.studies.lookahead import controller_return, reproduce
-from safexp.tasks.locomotion import let_go_of_swimmer, swim_cautiously
+from safexp.tasks.locomotion import straighten, swim_cautiously
 from safexp.tasks.velocity import LIMITS
 
 TASK = "safexp/SwimmerVelocity-v0"
@@ -18,7 +18,7 @@ TASK = "safexp/SwimmerVelocity-v0"
 
 @dataclass(frozen=True)
 class SwimmerStudy:
-    """Train the Swimmer behind a certificate that looks ahead to letting go.
+    """Train the Swimmer behind a certificate that looks ahead to gliding.
 
     Args:
         seeds: seeds of the runs.
@@ -58,9 +58,9 @@ class SwimmerStudy:
         ]
 
     def references(self, task: str) -> dict[str, float]:
-        """Returns of letting go and of the slow stroke."""
+        """Returns of gliding and of the slow stroke."""
         return {
-            "backup_return": controller_return(task, let_go_of_swimmer),
+            "backup_return": controller_return(task, straighten),
             "log_return": controller_return(task, swim_cautiously),
         }
 
@@ -70,5 +70,5 @@ def main(
     *,
     json_output: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> int:
-    """Learn to swim under a velocity limit behind a certificate that looks ahead to letting go."""
+    """Learn to swim under a velocity limit behind a certificate that looks ahead to gliding."""
     return reproduce(study, json_output)

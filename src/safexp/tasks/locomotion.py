@@ -12,18 +12,24 @@ from safexp.tasks.knowledge import Knowledge
 
 STROKE = 0.05
 """Largest torque of the cautious Swimmer; the robot's is 1."""
-HORIZONS = MappingProxyType({"HalfCheetah": 30, "Swimmer": 15, "Hopper": 60})
+STRAIGHTENING = 0.01
+"""Largest torque of its backup, which is too small to drive it."""
+HORIZONS = MappingProxyType({"HalfCheetah": 30, "Swimmer": 20, "Hopper": 60})
 """Steps after which a robot under its backup is slowing down, or stands."""
 
 
-def let_go_of_cheetah(observations: Observations) -> Array:
+def let_go(observations: Observations) -> Array:
     """Zero torques (n, 6), under which HalfCheetah sinks to the ground and rests."""
     return np.zeros((len(observations), 6))
 
 
-def let_go_of_swimmer(observations: Observations) -> Array:
-    """Zero torques (n, 2), under which the water slows Swimmer down."""
-    return np.zeros((len(observations), 2))
+def straighten(observations: Observations) -> Array:
+    """Torques (n, 2) that pull the Swimmer straight, slowly, while the water slows it down.
+
+    If it only let go, its joints would go on turning until they hit their stops.
+    """
+    seen = np.asarray(observations)
+    return STRAIGHTENING * np.tanh(-2.0 * (seen[:, 1:3] + seen[:, 6:8]))
 
 
 def stand(observations: Observations) -> Array:
@@ -41,9 +47,9 @@ def swim_cautiously(observations: Observations, bends: Array | float = 0.0) -> A
 def knowledge_of_moving(robot: str, limit: float) -> Knowledge:
     """Prior knowledge of a robot: the log of a cautious controller, and a backup; empty for most."""
     if robot == "HalfCheetah":
-        return Knowledge(log=lambda rng: _gentle_log(limit, rng), backup=(let_go_of_cheetah, HORIZONS[robot]))
+        return Knowledge(log=lambda rng: _gentle_log(limit, rng), backup=(let_go, HORIZONS[robot]))
     if robot == "Swimmer":
-        return Knowledge(log=lambda rng: _swimming_log(limit, rng), backup=(let_go_of_swimmer, HORIZONS[robot]))
+        return Knowledge(log=lambda rng: _swimming_log(limit, rng), backup=(straighten, HORIZONS[robot]))
     if robot == "Hopper":
         return Knowledge(backup=(stand, HORIZONS[robot]))
     return Knowledge()

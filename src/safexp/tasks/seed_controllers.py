@@ -15,7 +15,7 @@ from safexp.envs.vector import as_vec_env
 from safexp.shield.logs import Log
 from safexp.tasks.escape import Escape
 from safexp.tasks.knowledge import Knowledge
-from safexp.tasks.locomotion import swim_cautiously
+from safexp.tasks.locomotion import straighten, swim_cautiously
 from safexp.tasks.navigation.layouts import Layout
 from safexp.tasks.navigation.vector_env import CostKind, NavigationVectorEnv
 
@@ -28,10 +28,12 @@ WOBBLE = 0.3
 
 STRENGTH = 0.3
 """Standard deviation of the actions of `gentle`."""
-BEND = 0.3
+BEND = 0.2
 """Largest angle in radians about which a joint swings in the log of `swim`; 0 swims straight ahead."""
 TREMOR = 0.03
 """Standard deviation of the noise on the torques of `swim`."""
+PERIOD, GLIDING = 100, 40
+"""The log of `swim` has stretches of 40 steps of the backup, one in every 100 steps."""
 DRIVERS = 200
 """Number of episodes in the log of `drive`: thirteen minutes of driving."""
 
@@ -98,12 +100,19 @@ def gentle(task: str, limit: float | None, copies: int, steps: int, rng: np.rand
 
 
 def swim(limit: float, copies: int, steps: int, rng: np.random.Generator) -> Logged:
-    """Log of `copies` of the cautious Swimmer over `steps` steps, each turning by a bend of its own, with noise."""
+    """Log of `copies` of the cautious Swimmer over `steps` steps, each turning by a bend of its own, with noise.
+
+    The backup drives for a part of every `PERIOD` steps, so that the log shows what certificates predict.
+    """
     envs = gym.make_vec("safexp/SwimmerVelocity-v0", num_envs=copies, limit=limit)
-    bends = rng.uniform(-BEND, BEND, (copies, 2))
+    bends, phases = rng.uniform(-BEND, BEND, (copies, 2)), rng.integers(PERIOD, size=copies)
 
     def act(observations: Observations) -> Array:
-        return swim_cautiously(observations, bends) + TREMOR * rng.standard_normal((copies, 2)).clip(-2.0, 2.0)
+        nonlocal phases
+        phases = phases + 1
+        noise = TREMOR * rng.standard_normal((copies, 2)).clip(-2.0, 2.0)
+        stroke = swim_cautiously(observations, bends) + noise
+        return np.where((phases % PERIOD < GLIDING)[:, None], straighten(observations), stroke)
 
     return logged(envs, act, steps, rng, signals=("velocity",))
 
