@@ -73,6 +73,44 @@ def test_leverage_grows_away_from_the_data_and_where_an_input_never_varied():
     assert near < far < 1 < other
 
 
+def test_monomials_are_all_products_of_inputs():
+    rng = np.random.default_rng(3)
+    states, actions = rng.normal(size=(800, 2)), rng.normal(size=(800, 1))
+    x, y, a = states[:, 0], states[:, 1], actions[:, 0]
+    change = np.column_stack([x * y * a - y**3, 0.5 * a**2 * x + 2.0 - x * y])
+    model = Dynamics(3)
+    model.add(states, actions, states + change)
+    np.testing.assert_allclose(model.step(states, actions), states + change, atol=1e-5)
+
+
+def test_a_ridge_tames_inputs_that_move_together():
+    rng = np.random.default_rng(4)
+    first = rng.normal(size=(500, 1))
+    states = np.hstack([first, first + 1e-3 * rng.normal(size=(500, 1))])
+    following = states + np.column_stack([0.1 * np.tanh(first), 0.1 * np.abs(first)])
+    model = Dynamics(3)
+    model.add(states, np.zeros((500, 0)), following)
+    apart, nothing = states[:50] + np.array([0.0, 0.3]), np.zeros((50, 0))
+    plain, shrunk = (np.abs(part.step(apart, nothing) - apart).max() for part in (model, model.shrunk(1e-4)))
+    assert shrunk < 0.5 < plain
+    again = Dynamics(3)
+    again.restore(model.shrunk(1e-4).state())
+    np.testing.assert_array_equal(again.step(apart, nothing), model.shrunk(1e-4).step(apart, nothing))
+
+
+def test_actions_beyond_the_data_are_unknown_and_do_not_change_the_others():
+    rollout = shield_of(log=cautious_log()).quantifier
+    states = np.array([[0.2, 0.3], [-0.1, -0.4]])
+    states = np.hstack([states, states[:, :1]])
+    actions = np.array([[[0.1], [50.0], [0.3]], [[-0.2], [-50.0], [60.0]]])
+    mean, width = rollout.interval(states, actions)
+    assert np.isinf(width[:, 1]).all() and np.isinf(width[1, 2]).all()
+    for row, column in ((0, 0), (0, 2), (1, 0)):
+        path = rollout.path(states[[row]], actions[row, [column]])
+        highest = (path.signals + path.widths)[:, 0, 0].max()
+        assert (mean + width)[row, column].max() == pytest.approx(highest)
+
+
 def test_degrees_that_the_data_allow():
     assert degrees(3, 10_000) == [1, 2, 3]
     assert degrees(3, 150) == [1, 2]

@@ -7,16 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from safexp.tasks.velocity import VelocityLimit, velocity_limited
-
-LIMITS = {
-    "HalfCheetah": 3.2096,
-    "Hopper": 0.7402,
-    "Walker2d": 2.3415,
-    "Ant": 2.6222,
-    "Swimmer": 0.2282,
-    "Humanoid": 1.4149,
-}
+from safexp.tasks.velocity import LIMITS, VelocityLimit, velocity_limited
 
 
 @pytest.mark.parametrize("robot", LIMITS)
@@ -25,6 +16,8 @@ def test_cost_and_margin_follow_the_velocity(robot: str, capfd: pytest.CaptureFi
     plain = velocity_limited(robot).env
     _, info = env.reset(seed=0)
     assert info["cost"] == 0.0
+    assert info["velocity"] == pytest.approx(LIMITS[robot] - info["margin"])
+    assert abs(info["velocity"]) < 0.5
     observation, _ = plain.reset(seed=0)
     env.action_space.seed(0)
     for _ in range(30):
@@ -35,6 +28,7 @@ def test_cost_and_margin_follow_the_velocity(robot: str, capfd: pytest.CaptureFi
         speed = plain_info["x_velocity"]
         if robot in ("Ant", "Humanoid"):
             speed = np.hypot(speed, plain_info["y_velocity"])
+        assert info["velocity"] == pytest.approx(speed)
         assert info["margin"] == pytest.approx(LIMITS[robot] - speed)
         assert info["cost"] == float(speed > LIMITS[robot])
         if terminated:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from safexp.constraints import Within
 from safexp.constraints.parse import parse_within
-from safexp.core.arrays import Array, Flags
+from safexp.core.arrays import Array, Flags, Observations
 from safexp.doctor.models import SPLITS, Split, exact_settings
 from safexp.doctor.subject import inferred_actions, inferred_observations
 from safexp.quantifiers import GLM, Calibrated, ChangeModel, DeepGP, ExactGP, FeatureRegression, Quantifier, SparseGP
@@ -145,7 +145,7 @@ def random_episodes(
     drift, lead = np.zeros((episodes, *given[1].shape)), np.zeros(given[1].shape)
     lead[0] = driving.lead
 
-    def act() -> Array:
+    def act(_: Observations) -> Array:
         drift[:] = PERSISTENCE * drift + np.sqrt(1 - PERSISTENCE**2) * rng.standard_normal(drift.shape)
         return lead + drift
 

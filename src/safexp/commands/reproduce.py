@@ -12,7 +12,7 @@ def reproduce() -> int:
 
 def reproductions() -> dict[str, Callable[..., int]]:
     """Commands of the studies, by name."""
-    from safexp.studies import glm_regret, goal1, grid_world_table, instantaneous, pendulum
+    from safexp.studies import glm_regret, goal1, grid_world_table, instantaneous, pendulum, swimmer
     from safexp.studies.safety_gym import command
 
     return {
@@ -23,4 +23,5 @@ def reproductions() -> dict[str, Callable[..., int]]:
         "instantaneous": instantaneous.main,
         "pendulum": pendulum.main,
         "goal1": goal1.main,
+        "swimmer": swimmer.main,
     }

@@ -43,6 +43,14 @@ class Dynamics:
         self._change.add(self._pairs(states, actions), following - states)
         self._linear = self._folded(states.shape[1])
 
+    def shrunk(self, ridge: float) -> Dynamics:
+        """Copy whose weights are penalised (`Polynomial.shrink`)."""
+        other = Dynamics(self.degree, self.inputs)
+        other.restore(self.state())
+        other._change.shrink(ridge)
+        other._linear = other._folded(len(other.noise))
+        return other
+
     def step(self, states: Array, actions: Array) -> Array:
         """Next states (n, ds)."""
         if self._linear is not None:  # the same in three products, since no feature has to be clipped

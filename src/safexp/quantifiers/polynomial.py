@@ -41,7 +41,8 @@ class Polynomial:
     def __init__(self, degree: int) -> None:
         self.degree = degree
         self._sums: dict[str, Array] = {}
-        self._powers: list[NDArray[np.int64]] = []
+        self._factors: list[NDArray[np.int64]] = []
+        self._size = 0
         self._weights = self._root = np.zeros((0, 0))
         self.noise: Array = np.zeros(0)
         """Root-mean-square residual (v,)."""
@@ -56,7 +57,7 @@ class Polynomial:
         if not self.known:
             shift, scale = standards(inputs)
             self._prepare(inputs.shape[1])
-            size = 1 + sum(len(part) for part in self._powers)
+            size = self._size
             self._sums = {
                 "shift": shift,
                 "scale": scale,
@@ -65,6 +66,7 @@ class Polynomial:
                 "squares": np.zeros(values.shape[1]),
                 "count": np.zeros(1),
                 "extent": np.zeros((2, len(shift))),
+                "ridge": np.zeros(1),
             }
         standard = (inputs - self._sums["shift"]) / self._sums["scale"]
         reached = np.stack([standard.min(axis=0) - BEYOND, standard.max(axis=0) + BEYOND])
@@ -83,9 +85,24 @@ class Polynomial:
         """Monomials (n, p) of the standardised inputs (n, d), the constant first."""
         limit = self._sums["extent"]
         standard = np.minimum(np.maximum((inputs - self._sums["shift"]) / self._sums["scale"], limit[0]), limit[1])
-        parts = [np.ones((len(inputs), 1)), standard]
-        parts += [standard[:, powers].prod(axis=2) for powers in self._powers[1:]]
-        return np.concatenate(parts, axis=1)
+        features = np.empty((len(inputs), self._size))
+        features[:, 0] = 1.0
+        end = 1 + standard.shape[1]
+        features[:, 1:end] = last = standard
+        for shorter, factor in self._factors:
+            start, end = end, end + len(factor)
+            np.multiply(last[:, shorter], standard[:, factor], out=features[:, start:end])
+            last = features[:, start:end]
+        return features
+
+    def shrink(self, ridge: float) -> None:
+        """Penalise the weights: `ridge` is added to every eigenvalue of the features' correlations.
+
+        Monomials of inputs that move together are nearly collinear, and without a penalty their weights are large and
+        wrong wherever these inputs part.
+        """
+        self._sums["ridge"] = np.array([ridge])
+        self._solve()
 
     def at(self, features: Array) -> Array:
         """Values (n, v) at these monomials (n, p)."""
@@ -114,9 +131,14 @@ class Polynomial:
             self._solve()
 
     def _prepare(self, size: int) -> None:
-        self._powers = [
-            np.array(list(combinations_with_replacement(range(size), power))) for power in range(1, self.degree + 1)
-        ]
+        """Index each monomial as one of the degree below times an input."""
+        self._factors = []
+        shorter: list[tuple[int, ...]] = [(k,) for k in range(size)]
+        for power in range(2, self.degree + 1):
+            place = {monomial: k for k, monomial in enumerate(shorter)}
+            shorter = list(combinations_with_replacement(range(size), power))
+            self._factors.append(np.array([[place[m[:-1]], m[-1]] for m in shorter]).T)
+        self._size = 1 + size + sum(factors.shape[1] for factors in self._factors)
 
     def _solve(self) -> None:
         """Ridge regression; directions without variation keep a deviation of the size of the values."""
@@ -132,8 +154,18 @@ class Polynomial:
         noise = np.maximum(left / freedom, LEAST_NOISE**2 * size)
         ridge = max(float((noise / size).min()), LEAST_NOISE**2)
         self._weights = axes @ (along / (eigenvalues + ridge)[:, None])
+        if (shrinkage := float(sums["ridge"][0])) > 0:
+            self._weights = _ridge_weights(sums["gram"], sums["product"], shrinkage)
         self._root = axes / np.sqrt(eigenvalues + ridge)
         self.noise = np.sqrt(noise)
+
+
+def _ridge_weights(gram: Array, product: Array, ridge: float) -> Array:
+    """Weights (p, v) of a ridge regression on features of unit length; 0 for features that are always 0."""
+    length = np.sqrt(np.diag(gram))
+    weight = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
+    correlation = weight[:, None] * gram * weight + ridge * np.eye(len(gram))
+    return weight[:, None] * np.linalg.solve(correlation, weight[:, None] * product)
 
 
 def degrees(num_inputs: int, rows: int) -> list[int]:

@@ -100,9 +100,9 @@ def drilled(course: Course, data: Transitions) -> NDArray[np.int64]:
     return np.sort(order[after - np.arange(len(order)) > course.horizon])
 
 
-def evenly(data: Transitions) -> NDArray[np.int64]:
-    """Indices of evenly spaced transitions, as many as are worth replaying."""
-    return in_order(data)[:: max(1, -(-len(data.states) // MOST_WINDOWS))]
+def evenly(data: Transitions, most: int = MOST_WINDOWS) -> NDArray[np.int64]:
+    """Indices of at most so many evenly spaced transitions."""
+    return in_order(data)[:: max(1, -(-len(data.states) // most))]
 
 
 def in_order(data: Transitions) -> NDArray[np.int64]:

@@ -25,7 +25,13 @@ ENOUGH_DRILLS = 59
 """Number of stretches with a drill from which on drills alone judge a model: what `Calibrated` needs for δ = 5%."""
 
 HELD_OUT = 0.2
-"""Share of stretches, those closest to the limits, by which the degree of the model is chosen."""
+"""Share of stretches, those closest to the limits, by which the degree of the model and its ridge are chosen."""
+
+WINDOWS_TO_CHOOSE = 1000
+"""Number of replays by which they are chosen."""
+
+RIDGES = (0.0, 1e-4)
+"""Ridges that are tried for degrees 2 and 3 (`Dynamics.shrunk`)."""
 
 
 class Path(NamedTuple):
@@ -41,13 +47,14 @@ class Rollout(Quantifier):
     A polynomial one-step model (`Dynamics`) is learned from all transitions, whoever drove, and rolled out through the
     backup. After k steps in which a signal has covered the distance w, its width is
 
-        z · √(α_k + β_k · w²) · √(1 + mean squared leverage) + 1% of w.
+        z · √(α_k + β_k · w²) · √(1 + largest squared leverage so far) + 1% of w.
 
     Here α_k is the mean squared error after k steps of those replays (below) that covered less than the median
     distance, and β_k · w² is the excess of the others. So widths grow with time and speed as errors do, and a machine
-    at rest has a small width. The width is infinite once the path has left the support of the data (`Support`). The
-    bound of a limit is the worst over the path. The observations must determine the next ones: positions with their
-    speeds, and anything else with a delayed effect.
+    at rest has a small width. Leverage, the uncertainty of the model's weights, changes slowly along a path and is
+    computed after 0, 1, 2, 4, 8, … steps. The width is infinite once the path has left the support of the data
+    (`Support`). The bound of a limit is the worst over the path. The observations must determine the next ones:
+    positions with their speeds, and anything else with a delayed effect.
 
     `score`, for `Calibrated`, replays stretches of the data. If the backup itself drove in enough of them (drills),
     only those count. Otherwise the model is driven by the backup plus the difference between the logged action and the
@@ -55,7 +62,7 @@ class Rollout(Quantifier):
 
     Args:
         degree: degree of the polynomials, 1 to 3; by default the one that best predicts the fifth of the stretches that
-            comes closest to the limits.
+            comes closest to the limits. Whether their weights are penalised is chosen likewise.
         inputs: entries of the state that its change depends on: those of the encoded observation counted from 0, then
             the signals; all by default.
         reach: see `Support`.
@@ -116,17 +123,24 @@ class Rollout(Quantifier):
 
     def scaled_interval(self, states: Array, actions: Array, scale: float) -> tuple[Array, Array]:
         """Worst signal of each side on the path, and its width there, (n, m, K)."""
-        n, m, size = actions.shape
+        n, m, _ = actions.shape
         sides = self._sides()
+        shape = (n, m, len(sides.which))
         if self._model is None:
-            return np.broadcast_to(self._now(states)[:, None], (n, m, len(sides.which))), np.full(
-                (n, m, len(sides.which)), np.inf
-            )
-        path = self.path(np.repeat(states, m, axis=0), actions.reshape(n * m, size))
+            return np.broadcast_to(self._now(states)[:, None], shape), np.full(shape, np.inf)
+        mean, width = np.zeros(shape), np.full(shape, np.inf)
+        within = np.isfinite(self._support.factor(self._inputs(states, actions[:, 0, :0]), actions))
+        if within.any():
+            mean[within], width[within] = self._worst(self.path(states[within.nonzero()[0]], actions[within]), scale)
+        return mean, width
+
+    def _worst(self, path: Path, scale: float) -> tuple[Array, Array]:
+        """Worst signal (n, K) of each side on a path and its width there, infinite where there is none."""
+        sides = self._sides()
         signals, widths = path.signals[..., sides.which], scale * path.widths[..., sides.which]
         with np.errstate(invalid="ignore"):
             worst = np.where(np.isfinite(widths), sides.sign * signals + widths, np.inf).argmax(axis=0)[None]
-        mean, width = (np.take_along_axis(part, worst, axis=0)[0].reshape(n, m, -1) for part in (signals, widths))
+        mean, width = (np.take_along_axis(part, worst, axis=0)[0] for part in (signals, widths))
         unknown = ~(np.isfinite(mean) & np.isfinite(width))
         return np.where(unknown, 0.0, mean), np.where(unknown, np.inf, width)
 
@@ -218,52 +232,59 @@ class Rollout(Quantifier):
         states, actions = trajectory
         steps, n, _ = actions.shape
         flat, taken = states[:-1].reshape(steps * n, -1), actions.reshape(steps * n, -1)
+        asked = _doubling(steps)
+        since = np.searchsorted(asked, np.arange(steps), side="right") - 1
         with np.errstate(over="ignore", invalid="ignore"):
             all_signals = course.signals(states)
-            leverage = model.leverage(flat, taken).reshape(steps, n)
+            few = (part[asked].reshape(len(asked) * n, -1) for part in (states, actions))
+            leverage = np.maximum.accumulate(model.leverage(*few).reshape(len(asked), n), axis=0)[since]
             inputs = self._inputs(flat, taken[:, :0])
             factor = self._support.factor(inputs, taken[:, None]).reshape(steps, n)
             way = np.cumsum(np.abs(np.diff(all_signals, axis=0)), axis=0)
-            doubt = np.sqrt(1.0 + np.cumsum(leverage**2, axis=0) / np.arange(1, steps + 1)[:, None])[..., None]
-            widths = self._deviation(way) * doubt + PER_DISTANCE * way
+            widths = self._deviation(way) * np.sqrt(1.0 + leverage**2)[..., None] + PER_DISTANCE * way
             widths *= np.maximum.accumulate(factor, axis=0)[..., None]
         signals = all_signals[1:]
         return Path(signals, np.where(np.isfinite(signals) & np.isfinite(widths), widths, np.inf))
 
     def _chosen_model(self, data: Transitions) -> Dynamics:
-        """Model of the degree that best predicts the stretches closest to the limits, fitted to all."""
-        following = next_states_of(data)
+        """Model of the degree and ridge that best predict the stretches closest to the limits, fitted to all."""
         size = self._inputs(data.states[:1], data.actions[:1]).shape[1]
         tried = [self.degree] if self.degree is not None else degrees(size, len(data.states))
-        best = tried[0]
-        if len(tried) > 1:
+        choices = [(degree, ridge) for degree in tried for ridge in (RIDGES if degree > 1 else RIDGES[:1])]
+        best = choices[0]
+        if len(choices) > 1:
             stretches = stretches_of(data)
             boldness = np.full(stretches.max() + 1, -np.inf)
             np.maximum.at(boldness, stretches, self.nearness(data))
             bold = boldness[stretches] > np.quantile(boldness, 1 - HELD_OUT)
             if bold.any() and not bold.all():
-                losses = [self._loss(degree, rows_of(data, ~bold), rows_of(data, bold)) for degree in tried]
-                best = tried[int(np.argmin(losses))]
-        model = Dynamics(best, self.inputs)
-        model.add(data.states, data.actions, following)
+                learned, held_out = rows_of(data, ~bold), rows_of(data, bold)
+                models = {degree: self._fitted(degree, learned) for degree in tried}
+                losses = [self._loss(models[degree].shrunk(ridge), held_out) for degree, ridge in choices]
+                best = choices[int(np.argmin(losses))]
+        return self._fitted(best[0], data).shrunk(best[1])
+
+    def _fitted(self, degree: int, data: Transitions) -> Dynamics:
+        model = Dynamics(degree, self.inputs)
+        model.add(data.states, data.actions, next_states_of(data))
         return model
 
     def _shows_backup(self, data: Transitions) -> bool:
         """Whether the backup drove for its horizon in enough stretches to judge the model by these alone."""
         return len(np.unique(stretches_of(data)[drilled(self._bound_course(), data)])) >= ENOUGH_DRILLS
 
-    def _loss(self, degree: int, learned: Transitions, held_out: Transitions) -> float:
-        """Error of replays of the held-out stretches, in scales of the limits."""
-        model, course, sides = Dynamics(degree, self.inputs), self._bound_course(), self._sides()
-        model.add(learned.states, learned.actions, next_states_of(learned))
-        starts = drilled(course, held_out) if self._by_backup else evenly(held_out)
+    def _loss(self, model: Dynamics, held_out: Transitions) -> float:
+        """Mean square of the largest error of each replay of the held-out stretches, in scales of the limits."""
+        course, sides = self._bound_course(), self._sides()
+        starts = drilled(course, held_out) if self._by_backup else evenly(held_out, WINDOWS_TO_CHOOSE)
         if not len(starts):
             return 0.0
         found = replay(model, course, held_out, starts)
         with np.errstate(over="ignore", invalid="ignore"):
             predicted = course.signals(found.trajectory.states)[1:]
             errors = np.abs(predicted - found.signals)[..., sides.which] / sides.scale
-        return float(np.nan_to_num(np.where(found.within[..., None], errors, 0.0), nan=np.inf).max(axis=(0, 2)).mean())
+        largest = np.nan_to_num(np.where(found.within[..., None], errors, 0.0), nan=np.inf).max(axis=(0, 2))
+        return float(np.mean(largest**2))
 
     def _note_errors(self, data: Transitions) -> None:
         """Add the errors of replays, and the distances of the signals, to the moments that determine widths."""
@@ -317,3 +338,8 @@ class Rollout(Quantifier):
         if self._model is None:
             raise ValueError("Rollout has learned nothing yet.")
         return self._model
+
+
+def _doubling(steps: int) -> NDArray[np.int64]:
+    """0, 1, 2, 4, 8, … below `steps`."""
+    return np.array([0, *(2**k for k in range((steps - 1).bit_length()))])

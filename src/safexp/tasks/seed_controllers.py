@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from safexp.core.arrays import Array
+from safexp.core.arrays import Array, Observations
 from safexp.core.obstacles import Obstacles
 from safexp.envs.infos import Infos
 from safexp.envs.vector import as_vec_env
@@ -18,6 +18,7 @@ from safexp.shield.logs import Log
 from safexp.tasks.braking import BRAKES, HORIZON, braking_log
 from safexp.tasks.escape import Escape
 from safexp.tasks.knowledge import Knowledge
+from safexp.tasks.locomotion import straighten, swim_cautiously
 from safexp.tasks.navigation.layouts import Layout
 from safexp.tasks.navigation.vector_env import CostKind, NavigationVectorEnv
 
@@ -30,8 +31,14 @@ WOBBLE = 0.3
 
 STRENGTH = 0.3
 """Standard deviation of the actions of `gentle`."""
+BEND = 0.2
+"""Largest angle in radians about which a joint swings in the log of `swim`; 0 swims straight ahead."""
+TREMOR = 0.03
+"""Standard deviation of the noise on the torques of `swim`."""
+PERIOD, GLIDING = 100, 40
+"""The log of `swim` has stretches of 40 steps of the backup, one in every 100 steps."""
 DRIVERS = 200
-"""Number of episodes in its log: thirteen minutes of driving."""
+"""Number of episodes in the log of `drive`: thirteen minutes of driving."""
 
 
 class Logged(NamedTuple):
@@ -89,7 +96,7 @@ def drive(layout: Layout, cost: CostKind, lidar_bins: int, copies: int, rng: np.
         copies, layout=layout, cost=cost, lidar_bins=lidar_bins, autoreset_mode=AutoresetMode.SAME_STEP
     )
 
-    def act() -> Array:
+    def act(_: Observations) -> Array:
         return drive_around(envs) + WOBBLE * rng.standard_normal((copies, 2))
 
     return logged(envs, act, layout.steps, rng)
@@ -99,11 +106,36 @@ def gentle(task: str, limit: float | None, copies: int, steps: int, rng: np.rand
     """Log of `copies` of a robot over `steps` steps under small random actions."""
     envs = gym.make_vec(task, num_envs=copies, limit=limit)
     shape = envs.action_space.shape
-    return logged(envs, lambda: STRENGTH * rng.standard_normal(shape), steps, rng)
+    return logged(envs, lambda _: STRENGTH * rng.standard_normal(shape), steps, rng, signals=("velocity",))
 
 
-def logged(envs: VectorEnv[Any, Any, Any], act: Callable[[], Array], steps: int, rng: np.random.Generator) -> Logged:
-    """Log of `steps` steps of a controller on environments, which are then closed."""
+def swim(limit: float, copies: int, steps: int, rng: np.random.Generator) -> Logged:
+    """Log of `copies` of the cautious Swimmer over `steps` steps, each turning by a bend of its own, with noise.
+
+    The backup drives for a part of every `PERIOD` steps, so that the log shows what certificates predict.
+    """
+    envs = gym.make_vec("safexp/SwimmerVelocity-v0", num_envs=copies, limit=limit)
+    bends, phases = rng.uniform(-BEND, BEND, (copies, 2)), rng.integers(PERIOD, size=copies)
+
+    def act(observations: Observations) -> Array:
+        nonlocal phases
+        phases = phases + 1
+        noise = TREMOR * rng.standard_normal((copies, 2)).clip(-2.0, 2.0)
+        stroke = swim_cautiously(observations, bends) + noise
+        return np.where((phases % PERIOD < GLIDING)[:, None], straighten(observations), stroke)
+
+    return logged(envs, act, steps, rng, signals=("velocity",))
+
+
+def logged(
+    envs: VectorEnv[Any, Any, Any],
+    act: Callable[[Observations], Array],
+    steps: int,
+    rng: np.random.Generator,
+    *,
+    signals: Sequence[str] = (),
+) -> Logged:
+    """Log of `steps` steps of a controller of observations (n, ...) on environments, which are then closed."""
     venv, space = as_vec_env(envs), envs.single_action_space
     assert isinstance(space, gym.spaces.Box), "controllers push and turn"
     venv.seed(int(rng.integers(2**31)))
@@ -111,19 +143,21 @@ def logged(envs: VectorEnv[Any, Any, Any], act: Callable[[], Array], steps: int,
     numbers, rows, returns = np.arange(venv.num_envs), [], np.zeros(venv.num_envs)
     finished: list[float] = []
     for _ in range(steps):
-        actions = np.clip(act(), space.low, space.high).astype(space.dtype)
+        actions = np.clip(act(observations), space.low, space.high).astype(space.dtype)
         following, rewards, dones, infos = venv.step(actions)
-        costs, margins = (Infos.of(infos).column(key) for key in ("cost", "margin"))
-        rows.append((observations, actions, costs, margins, numbers.copy()))
+        measured = (Infos.of(infos).column(key) for key in ("cost", "margin", *signals))
+        rows.append((observations, actions, numbers.copy(), *measured))
         returns += rewards
         finished += returns[dones].tolist()
         returns[dones] = 0.0
         numbers[dones] = numbers.max() + 1 + np.arange(np.count_nonzero(dones))
         observations = following
     venv.close()
-    seen, actions, costs, margins, episodes = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+    seen, actions, episodes, *told = (np.concatenate(parts) for parts in zip(*rows, strict=True))
     order = np.argsort(episodes, kind="stable")  # so that the steps of an episode are consecutive
-    log = Log(seen[order], actions[order], costs[order], margins=margins[order], episodes=episodes[order])
+    costs, margins, *others = (column[order] for column in told)
+    named = dict(zip(signals, others, strict=True))
+    log = Log(seen[order], actions[order], costs, margins=margins, episodes=episodes[order], signals=named or None)
     return Logged(log, np.array(finished))
 
 

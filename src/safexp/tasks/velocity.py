@@ -5,21 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
 
 from safexp.core.extras import needed_for
-from safexp.shield.logs import Log
 from safexp.tasks.knowledge import Knowledge
+from safexp.tasks.locomotion import knowledge_of_moving
 
-
-def velocity_limited(robot: str, limit: float | None = None, render_mode: str | None = None) -> VelocityLimit:
-    """`robot` of Gymnasium's v5 environments, with cost 1 above `limit` m/s; `None` is the published limit."""
-    # Half the speed that an unconstrained PPO agent reached, as published with Safety-Gymnasium 1.0. Ant and Humanoid
-    # are judged by their speed in the plane, the others by their forward speed.
-    limits = {
+LIMITS = MappingProxyType(
+    {
         "HalfCheetah": 3.2096,
         "Hopper": 0.7402,
         "Walker2d": 2.3415,
@@ -27,16 +24,29 @@ def velocity_limited(robot: str, limit: float | None = None, render_mode: str | 
         "Swimmer": 0.2282,
         "Humanoid": 1.4149,
     }
-    if robot not in limits:
-        raise ValueError(f"robot={robot!r} is not known; expected one of {', '.join(map(repr, limits))}.")
+)
+"""Half the speed in m/s that an unconstrained PPO agent reached, as published with Safety-Gymnasium 1.0.
+
+Ant and Humanoid are judged by their speed in the plane, the others by their forward speed.
+"""
+
+
+def velocity_limited(robot: str, limit: float | None = None, render_mode: str | None = None) -> VelocityLimit:
+    """`robot` of Gymnasium's v5 environments, with cost 1 above `limit` m/s; `None` is the published limit."""
+    if robot not in LIMITS:
+        raise ValueError(f"robot={robot!r} is not known; expected one of {', '.join(map(repr, LIMITS))}.")
     with needed_for(f"Gymnasium's {robot}"), _mujoco_warnings():
         env = gym.make(f"{robot}-v5", render_mode=render_mode, max_episode_steps=-1, disable_env_checker=True)
-    limit = limits[robot] if limit is None else limit
+    limit = LIMITS[robot] if limit is None else limit
     return VelocityLimit(env.unwrapped, limit, robot in ("Ant", "Humanoid"), knowledge_of_moving(robot, limit))
 
 
 class VelocityLimit(gym.Wrapper[Any, Any, Any, Any]):
-    """Adds `info["cost"]`, 1 where the velocity exceeds the limit, and `info["margin"]`, limit − velocity."""
+    """Adds the signal `velocity` to `info`, with `margin`, limit − velocity, and `cost`, 1 above the limit.
+
+    After a step it is the mean velocity over the step, which the reward pays for; after `reset`, the velocity of the
+    first state.
+    """
 
     def __init__(
         self, env: gym.Env[Any, Any], limit: float, in_plane: bool, knowledge: Knowledge | None = None
@@ -47,40 +57,20 @@ class VelocityLimit(gym.Wrapper[Any, Any, Any, Any]):
         self.in_plane = in_plane
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode at rest, without cost."""
+        """Start an episode, nearly at rest."""
         observation, info = self.env.reset(seed=seed, options=options)
-        return observation, {**info, "cost": 0.0, "margin": self.limit}
+        robot: Any = self.env.unwrapped
+        return observation, {**info, **self._measured(*robot.data.qvel[:2])}
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """One step of the robot, with cost and margin."""
+        """One step of the robot, with its velocity, margin and cost."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        velocity = float(info["x_velocity"])
-        if self.in_plane:
-            velocity = float(np.hypot(velocity, info["y_velocity"]))
-        cost = float(velocity > self.limit)
-        return (
-            observation,
-            reward,
-            terminated,
-            truncated,
-            {**info, "cost": cost, "margin": self.limit - velocity},
-        )
+        measured = self._measured(info["x_velocity"], info.get("y_velocity", 0.0))
+        return observation, reward, terminated, truncated, {**info, **measured}
 
-
-def knowledge_of_moving(robot: str, limit: float) -> Knowledge:
-    """Prior knowledge of a robot: a log under actions so small that it stays well below the limit.
-
-    The Swimmer drifts and the others fall, so only HalfCheetah has a useful log.
-    """
-    if robot != "HalfCheetah":
-        return Knowledge()
-
-    def log(rng: np.random.Generator) -> Log:
-        from safexp.tasks.seed_controllers import gentle  # imports this module
-
-        return gentle("safexp/HalfCheetahVelocity-v0", limit, 150, 100, rng).log
-
-    return Knowledge(log=log)
+    def _measured(self, forward: float, sideways: float) -> dict[str, float]:
+        velocity = float(np.hypot(forward, sideways) if self.in_plane else forward)
+        return {"velocity": velocity, "margin": self.limit - velocity, "cost": float(velocity > self.limit)}
 
 
 @contextmanager
