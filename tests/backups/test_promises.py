@@ -65,7 +65,7 @@ def test_the_rescue_drives_where_a_certificate_was_wrong_and_nothing_is_certifie
     guard = guard_of(rover, 30.0, rescue=lambda observations: np.tile(away, (len(observations), 1)))
     guard.reset()
     guard.step(np.zeros((1, 2), dtype=np.float32))
-    guard.shield.quantifier.function = lambda states, actions: np.full(len(states), 99.0)
+    guard.shield.quantifier.cost = lambda states, actions: np.full(len(states), 99.0)
     guard.recheck()
     _, _, _, infos = guard.step(np.zeros((1, 2), dtype=np.float32))
     assert infos[0]["shield"]["takeover"]

@@ -61,7 +61,7 @@ def test_beyond_the_speeds_of_the_log_nothing_is_known():
 
 
 def test_obstacles_that_move_need_more_room():
-    moving = Obstacles(2, RADIUS, speed=0.1)
+    moving = Obstacles(2, RADIUS, speed=0.02)
     assert upper_bound(shield_of(Budget(0.0, among=moving)), 0.0, 1.0, [0.0, 0.0]) >= UNKNOWN
     assert upper_bound(shield_of(Budget(0.0, among=moving)), 0.0, 2.0, [0.0, 0.0]) == 0.0
 

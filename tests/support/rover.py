@@ -10,7 +10,7 @@ from safexp import Log
 
 PLACES = np.array([[2.0, 0.0], [0.0, 2.5]])
 RADIUS = 0.5
-HORIZON = 12
+HORIZON = 30
 
 
 class Rover(gym.Env):
@@ -29,7 +29,7 @@ class Rover(gym.Env):
         return self._observation(), self._info(0.0)
 
     def step(self, action):
-        self.speed = np.clip(0.95 * self.speed + 0.03 * float(action[0]), -0.3, 0.3)
+        self.speed = 0.9 * self.speed + 0.03 * float(action[0])
         self.heading += 0.2 * float(action[1])
         self.x += self.speed * np.cos(self.heading)
         self.y += self.speed * np.sin(self.heading)
@@ -51,11 +51,11 @@ class Rover(gym.Env):
 
 def brake(observations):
     """Accelerations against the speed."""
-    push = np.clip(-25.0 * observations[:, 1], -1.0, 1.0)
+    push = np.clip(-3.0 * observations[:, 1], -1.0, 1.0)
     return np.stack([push, np.zeros_like(push)], axis=1)
 
 
-def drill_log(drills=120, seed=0):
+def drill_log(drills=400, seed=0):
     """Random driving and then the brake, far from all obstacles, an episode each."""
     rng, rows = np.random.default_rng(seed), []
     env = Rover(places=PLACES + 1000.0, length=10_000)

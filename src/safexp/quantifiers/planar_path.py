@@ -137,7 +137,7 @@ class PlanarPath(Quantifier):
         widths = scale * widths + obstacles.speed * self._times
         places = np.repeat(in_robot_frame(states[:, self._size :]), m, axis=0)
         clear = self._clearance(path, widths, places)
-        mean, upper = (self._cost(clear < reach) for reach in (0.0, widths))
+        mean, upper = (self._cost(~(clear > reach)) for reach in (0.0, widths))  # NaN and infinite widths cost
         return mean.reshape(n, m), (upper - mean).reshape(n, m)
 
     def path(self, states: Array, actions: Array) -> tuple[Array, Array]:
