@@ -20,15 +20,14 @@ from safexp.backups.recovery import Driven, Recovery, Reset
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Flags, Observations, take
 from safexp.core.costs import refuse
-from safexp.core.encoding import encode_actions
 from safexp.envs.after_stop import check_drives_on, drive_on
 from safexp.envs.frontier import Frontier
+from safexp.envs.harvest import harvest_of
 from safexp.envs.infos import Column, Infos
 from safexp.envs.observations import THRESHOLD, threshold_shown, threshold_space, without
 from safexp.envs.recording import Chosen, Harvest, Outcome, Recording, Taken
 from safexp.envs.refusals import NothingSafeError, advice, check_spaces
 from safexp.envs.vector import first_told, owned
-from safexp.quantifiers.base import Transitions, rows_of
 from safexp.shield.candidates import Glance, Preferences
 from safexp.shield.decisions import Decisions
 from safexp.shield.questions import Question
@@ -312,21 +311,9 @@ class Guard(Recording):
         """Executed transitions since the last harvest, for the quantifier."""
         if not self._recent:
             return None
-        columns = [np.concatenate(parts) for parts in zip(*self._recent, strict=True)]
+        found = harvest_of(self._recent, self.shield.action_space)
         self._recent.clear()
-        states, actions, costs, thresholds, episodes, signals, following, *margins = columns
-        executed = encode_actions(self.shield.action_space, actions)
-        told = Transitions(
-            states,
-            executed,
-            costs,
-            margins[0] if margins else None,
-            episodes,
-            signals if signals.shape[1] else None,
-            following if following.shape[1] else None,
-        )
-        known = np.isfinite(states).all(axis=1)  # signals may be unknown in a first state
-        return Harvest(told, thresholds) if known.all() else Harvest(rows_of(told, known), thresholds[known])
+        return found
 
     def recheck(self) -> Flags:
         """Query a quantifier that has changed about the current states; stop the episodes it no longer certifies."""
