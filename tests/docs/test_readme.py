@@ -18,6 +18,7 @@ PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 READERS_OWN = {
     "README.md": {"observation_space", "action_space", "observation", "observations", "actions", "costs", "controller"},
     "backups.md": {"envs", "regulator"},
+    "obstacles.md": {"envs", "log", "brake", "drive_out"},
     "emergency-stop.md": {"envs", "brake"},
     "doctor.md": {"shield", "env", "controller", "cautious_controller"},
     "deployment.md": {"low", "high", "env", "controller", "cautious_controller", "brake", "running", "plant"},

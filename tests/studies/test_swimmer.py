@@ -12,11 +12,11 @@ from safexp.runs.build import make_constraint
 from safexp.studies.swimmer import SwimmerStudy
 
 
-def test_the_runs_limit_the_velocity_from_above():
+def test_the_runs_limit_the_velocity_and_the_joints():
     config, *_ = SwimmerStudy().runs()
     limit = make_constraint(config.settled())
-    assert limit.sources == ("velocity",)
-    assert limit.num_costs == 1
+    assert limit.sources == ("velocity", 1, 2)
+    assert limit.num_costs == 6
     assert config.seed == 1000
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -29,7 +29,7 @@ class Instantaneous(Constraint):
     limit: float
     cost: CostSource = "cost"
     cost_max: float = 1.0
-    among: Obstacles | None = None
+    among: Obstacles | None = field(default=None, kw_only=True)
     on_every_step: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

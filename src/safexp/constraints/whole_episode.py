@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -42,7 +42,7 @@ class Budget(Constraint):
     discount: float = 1.0
     cost: CostSource = "cost"
     cost_max: float = 1.0
-    among: Obstacles | None = None
+    among: Obstacles | None = field(default=None, kw_only=True)
     memory: ClassVar[int] = 2
     in_observation: ClassVar[bool] = True
 

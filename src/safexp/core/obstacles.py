@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class Obstacles:
 
     count: int
     radius: float
+    _: KW_ONLY
     places: str = "hazards"
     pose: str = "pose"
     speed: float = 0.0

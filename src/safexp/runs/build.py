@@ -175,8 +175,8 @@ def make_named_constraint(config: RunConfig, among: Obstacles | None = None) -> 
         return Schedule(each, make_cost(config), config.cost_max)
     assert config.limit is not None, "complete settings have a limit"
     if config.constraint == "instantaneous":
-        return Instantaneous(config.limit, make_cost(config), config.cost_max, among)
-    return Budget(config.limit, config.discount, make_cost(config), config.cost_max, among)
+        return Instantaneous(config.limit, make_cost(config), config.cost_max, among=among)
+    return Budget(config.limit, config.discount, make_cost(config), config.cost_max, among=among)
 
 
 def make_cost(config: RunConfig) -> CostSource:
