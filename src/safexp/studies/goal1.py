@@ -39,7 +39,7 @@ class Goal1Study:
     seeds: tuple[int, ...] = (1000, 1001, 1002)
     steps: int = 1_000_000
     drills: float = 0.01
-    moved_penalty: float = 0.05
+    moved_penalty: float = 0.2
     workers: int = 2
     out: Path = Path("runs/goal1")
 
