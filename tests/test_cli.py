@@ -225,7 +225,8 @@ def test_a_folder_that_is_no_run_is_named_and_the_rest_reported(
     assert f"left out: {tmp_path / 'gone'} does not exist." in output.err
     *_, heading, row, _, drawn, path = output.out.splitlines()
     assert heading.split() == [
-        *("run", "true", "return", "violations", "episodes", "95", "%", "interval", "stops", "interventions")
+        *("run", "true", "return", "violations", "episodes", "95", "%", "interval", "stops", "interventions"),
+        *("own", "actions"),
     ]
     assert row.startswith("good ")
     assert drawn == f"figures and tables: {figures}"

@@ -98,7 +98,7 @@ def test_a_shield_runs_with_the_core_alone(core: Path, tmp_path: Path) -> None:
     assert 0 < found["points"] <= 60
     assert found["outcome"] in ("proposal", "replacement", "stop")
     assert found["problems"] == [
-        "safexp.MASE needs torch: pip install 'safexp[train]'.",
+        "safexp.MASE needs sb3_contrib: pip install 'safexp[train]'.",
         "safexp.Player needs stable_baselines3: pip install 'safexp[train]'.",
         "a navigation task needs mujoco: pip install 'safexp[tasks]'.",
     ]

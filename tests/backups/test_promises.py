@@ -23,8 +23,10 @@ def test_a_promise_is_broken_by_the_cost_that_exceeds_it():
     assert promises.hopeless(np.array([0.5, 0.5])).tolist() == [True, False]
     assert not promises.hopeless(np.array([1.0, 0.5])).any()  # one more cost still fits
     assert not promises.hopeless(np.array([-1.0, 0.5])).any()  # violated already
-    promises.begin(np.array([True, False]))
+    promises.trust(np.array([True, False]), np.array([2.0, 2.0]))
     assert not promises.broken.any()
+    promises.note(np.array([2.0, 0.0]))
+    assert not promises.broken.any()  # the backup may spend what remains
 
 
 def test_limits_on_every_step_promise_nothing():

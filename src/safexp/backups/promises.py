@@ -12,7 +12,8 @@ class Promises:
     """Remaining cost that the last certificate of each of n environments allows the backup.
 
     A certificate bounds the sum of an action's cost and those of the backup after it. It is *broken* in a step whose
-    cost exceeds what was left of that sum. A first state in which the backup is trusted promises no cost at all.
+    cost exceeds what was left of that sum. Where no certificate is needed, in a first state and after an action that the
+    user vouches for, all that remains of the constraint is promised.
 
     Args:
         num_envs: n.
@@ -35,9 +36,10 @@ class Promises:
         self._left -= costs
         self.broken = np.any((self._left < -TOLERANCE) & (costs > 0) & self._summed, axis=1)
 
-    def begin(self, fresh: Flags) -> None:
-        """Start episodes in these (n,) environments."""
-        self._left[fresh], self.broken[fresh] = 0.0, False
+    def trust(self, rows: Flags, remaining: Array) -> None:
+        """Expect no more of these (n,) environments than what remains, thresholds (n,) or (n, K), as at a reset."""
+        self._left[rows] = remaining.reshape(len(remaining), -1)[rows]
+        self.broken[rows] = False
 
     def hopeless(self, remaining: Array) -> Flags:
         """Where a broken promise leaves less than one more cost: `remaining` thresholds (n,) or (n, K), not yet spent.

@@ -189,6 +189,7 @@ class Guard(Recording):
         own = ~self._driving & ~self._decisions.vouched
         self.drills.begin(own, self._decisions.upper_bounds)
         self.promises.renew(own, self._decisions.upper_bounds)
+        self.promises.trust(self._decisions.vouched, self.account.thresholds)
 
     def note(self, taken: Taken) -> None:
         """Line 4: pass a step to the shield, the quantifier and the next search."""
@@ -215,7 +216,7 @@ class Guard(Recording):
         self._states = self.shield.states(self._raw, self.measured)
         self._last_safe[fresh] = np.nan
         self._driving[fresh] = False
-        self.promises.begin(fresh)
+        self.promises.trust(fresh, self.account.thresholds)
         self._first = np.where(rows, fresh | self._first, self._first)
         if self.shielding:
             self._look(rows)
