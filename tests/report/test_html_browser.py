@@ -80,11 +80,11 @@ def test_every_figure_is_drawn_and_nothing_complains(page: Window, report: Path)
 
 def test_a_click_on_a_legend_hides_a_method_everywhere_and_shows_it_again(page: Window, report: Path) -> None:
     page.open(report)
-    assert shown(page, "bare") == [1] * 12
+    assert shown(page, "bare") == [1] * 14
     for expected in (0, 1):
         click_legend(page, "bare")
-        assert shown(page, "bare") == [expected] * 12
-        assert shown(page, "mase") == [1] * 12
+        assert shown(page, "bare") == [expected] * 14
+        assert shown(page, "mase") == [1] * 14
     assert page.problems == []
 
 

@@ -12,8 +12,8 @@ class Promises:
     """Remaining cost that the last certificate of each of n environments allows the backup.
 
     A certificate bounds the sum of an action's cost and those of the backup after it. It is *broken* in a step whose
-    cost exceeds what was left of that sum. Where no certificate is needed, in a first state and after an action that the
-    user vouches for, all that remains of the constraint is promised.
+    cost exceeds what was left of that sum. Where no certificate is needed, in a first state and after an action that
+    the user vouches for, all that remains of the constraint is promised.
 
     Args:
         num_envs: n.
