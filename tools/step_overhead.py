@@ -121,7 +121,7 @@ class Everything(safexp.Shield):
     """Shield that queries all candidates of every next state."""
 
     def glance(self, question, last_safe=None):
-        return Glance.of_all(self.outlook(question.observations, question.limits, last_safe))
+        return Glance.of_all(self.outlook(question.observations, question.limits, last_safe=last_safe))
 
 
 def staging(table: Table, num_envs: int = 64, steps: int = 100) -> None:
