@@ -16,15 +16,17 @@ from safexp.quantifiers.regression import check_delta
 from safexp.quantifiers.relevance import relevant_inputs
 from safexp.quantifiers.replays import Course, drilled, in_order, next_states_of
 from safexp.quantifiers.support import REACH, Support
-from safexp.quantifiers.targets import normal_multiplier
 
 POINTS = 12
 """Number of points at which a path is predicted, denser in its beginning."""
 
-GROUPS = np.geomspace(0.003, 2.0, 9)
+GROUPS = np.geomspace(0.003, 8.0, 12)
 """Bounds of groups of stretches, by the distance that they cover in units of the typical one."""
 
-ENOUGH = 20
+BINS = np.geomspace(1e-7, 1e3, 201)
+"""Bounds of the bins in which errors are counted, in units of the typical distance: 12% from one to the next."""
+
+ENOUGH = 59
 """Number of stretches from which on a group determines its own width."""
 
 LEAST_WAY = 0.3
@@ -57,10 +59,11 @@ class PlanarPath(Quantifier):
     observation that matter (`relevant_inputs`) and the action. Where it stands, and where the obstacles are, is
     measured; so the model holds everywhere on the map. The width of its place after k steps is
 
-        z · (root mean square error after k steps of stretches that covered about the same distance) · √(1 + leverage²),
+        (error after k steps that few of the stretches which covered about the same distance exceed) · √(1 + leverage²),
 
-    and infinite outside the support of the data. Errors grow with the distance: with one width for all, a robot at
-    rest beside an obstacle could never leave. A section of the path costs its number of steps if it comes within this
+    where *few* is δ, divided by the number of points of the path, and infinite outside the support of the data. Errors
+    grow with the distance: with one width for all, a robot at rest beside an obstacle could never leave. Their tails
+    are heavier at rest than in motion, hence a quantile of the errors and not a multiple of their mean size. A section of the path costs its number of steps if it comes within this
     width of an obstacle; a path that ends there has no
     bound. Under a limit on every step the bound is the largest cost of a step instead of the sum.
 
@@ -68,7 +71,7 @@ class PlanarPath(Quantifier):
         degree: degree of the polynomial, 1 to 3; by default the one that best predicts held-out stretches.
         inputs: entries of the encoded observation that the path depends on; by default those found relevant.
         reach: see `Support`.
-        delta: probability that a width fails, under a normal distribution; `Calibrated` measures it.
+        delta: share of the stretches that may leave the width of their path; `Calibrated` measures it.
     """
 
     bounds_realised_cost = True
@@ -98,7 +101,8 @@ class PlanarPath(Quantifier):
         self._model: Polynomial | None = None
         self._chosen: tuple[int, ...] = ()
         self._support = Support(reach)
-        self._moments: Array = np.zeros((0, 0))  # number and squared errors of each group of stretches, (g, 1 + T)
+        self._counts: Array = np.zeros((0, 0, 0))  # errors by group of stretches, point of the path and bin (g, T, b)
+        self._spread: Array = np.zeros((0, 0))  # widths (g, T)
         self._typical = 1.0  # root mean square distance of the first stretches
 
     def bound_to(self, obstacles: Obstacles, course: Course, size: int, sums: bool) -> PlanarPath:
@@ -183,11 +187,7 @@ class PlanarPath(Quantifier):
 
     def fit(self, data: Transitions) -> None:
         before = vars(self).copy()
-        self._model, self._support, self._moments = (
-            None,
-            Support(self.reach),
-            np.zeros((len(GROUPS) + 1, 1 + len(self._times))),
-        )
+        self._model, self._support = None, Support(self.reach)
         try:
             self.update(data)
         except Exception:
@@ -199,7 +199,7 @@ class PlanarPath(Quantifier):
             return {}
         chosen = np.array([self._typical, self._model.degree, *self._chosen])
         learned = {**self._model.state("path."), **self._support.state()}
-        return {**learned, "moments": self._moments.copy(), "chosen": chosen}
+        return {**learned, "errors": self._counts.copy(), "chosen": chosen}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self._model = None
@@ -208,7 +208,8 @@ class PlanarPath(Quantifier):
             self._chosen = tuple(map(int, chosen))
             self._model = Polynomial(int(degree))
             self._model.restore(state, "path.")
-            self._moments = np.array(state["moments"])
+            self._counts = np.array(state["errors"])
+            self._settle()
         self._support.restore(state)
 
     def _clearance(self, path: Array, widths: Array, places: Array) -> Array:
@@ -253,7 +254,7 @@ class PlanarPath(Quantifier):
             errors = weights[test, None] * (model.at(model.features(inputs[test])) - values[test])
             losses.append(float((errors**2).mean()))
         self._model = Polynomial(tried[int(np.argmin(losses))] if losses else tried[0])
-        self._moments = np.zeros((len(GROUPS) + 1, 1 + len(self._times)))
+        self._counts = np.zeros((len(GROUPS) + 1, len(self._times), len(BINS) + 1))
 
     def _stretches(self, data: Transitions, inputs: Sequence[int] | None = None) -> Stretches:
         """Stretches of these data that the backup drove."""
@@ -273,17 +274,21 @@ class PlanarPath(Quantifier):
         return 1.0 / (LEAST_WAY * self._typical + ways)
 
     def _note_errors(self, found: Stretches) -> None:
-        """Add the squared errors of stretches, by the distance covered, to the moments that determine widths."""
+        """Count the errors of stretches, by the distance covered, and derive the widths from them."""
         assert self._model is not None, "chosen before errors are noted"
         path = self._model.at(self._model.features(found.inputs)).reshape(found.path.shape)
-        errors, group = ((path - found.path) ** 2).sum(axis=-1), self._groups(_covered(path)[:, -1])
-        np.add.at(self._moments[:, 0], group, 1.0)
-        np.add.at(self._moments[:, 1:], group, errors)
+        errors, group = np.linalg.norm(path - found.path, axis=-1), self._groups(_covered(path)[:, -1])
+        bins = np.searchsorted(BINS * self._typical, errors)
+        np.add.at(self._counts, (group[:, None], np.arange(errors.shape[1]), bins), 1.0)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Derive the width of every point of a path from the errors so far, for each group."""
+        self._spread = self._typical * quantiles(self._counts, 1.0 - self.delta / len(self._times))
 
     def _deviation(self, ways: Array) -> Array:
-        """Widths (n, T) of the points of paths that cover these distances (n,), from the errors of stretches."""
-        count, errors = self._moments[:, 0], self._moments[:, 1:]
-        return normal_multiplier(self.delta) * spreads(count, errors)[self._groups(ways)]
+        """Widths (n, T) of the points of paths that cover these distances (n,)."""
+        return self._spread[self._groups(ways)]
 
     def _groups(self, ways: Array) -> NDArray[np.int64]:
         """Group (n,) of paths that cover these distances (n,)."""
@@ -308,19 +313,22 @@ def _covered(path: Array) -> Array:
     return np.cumsum(np.linalg.norm(np.diff(path, axis=1, prepend=0.0), axis=-1), axis=1)
 
 
-def spreads(counts: Array, errors: Array) -> Array:
-    """Root mean square errors (g, T) of groups of stretches, from their numbers (g,) and squared errors (g, T).
+def quantiles(counts: Array, level: float) -> Array:
+    """Errors (g, T) that a share `level` stays below in every group of stretches, from their counts (g, T, bins).
 
-    Groups are ordered by distance. One with fewer than `ENOUGH` stretches has the spread of the next larger one, and
-    none has less than a smaller one.
+    In units of `BINS`; infinite where an error is beyond the last. Groups are ordered by distance. One with fewer than
+    `ENOUGH` stretches has the errors of the next larger one, and none has less than a smaller one.
     """
-    mean = errors / np.maximum(counts, 1.0)[:, None]
-    known = counts >= ENOUGH
+    sizes = counts[:, 0].sum(axis=1)
+    known = sizes >= ENOUGH
     if not known.any():
-        known, mean = np.ones_like(known), np.broadcast_to(errors.sum(axis=0) / counts.sum(), mean.shape)
+        known, counts = np.ones_like(known), np.broadcast_to(counts.sum(axis=0), counts.shape)
+    below = np.cumsum(counts, axis=2)
+    reached = below >= np.ceil(level * below[..., -1:])
+    errors = np.append(BINS, np.inf)[reached.argmax(axis=2)]
     following = np.flatnonzero(known)
     chosen = following[np.minimum(np.searchsorted(following, np.arange(len(counts))), len(following) - 1)]
-    return np.sqrt(np.maximum.accumulate(mean[chosen], axis=0))
+    return np.asarray(np.maximum.accumulate(errors[chosen], axis=0))
 
 
 def _flat(path: Array) -> Array:
