@@ -23,7 +23,7 @@ class Drills:
 
     Args:
         num_envs: n.
-        horizon: number of steps that the backup drives.
+        horizon: largest number of steps that the backup drives.
         share: share of all steps to spend on drills.
         discounts: (K,) discounts of the bounded sums; NaN where the largest cost is bounded.
         seed: seed of the random choice of where drills begin.
@@ -38,6 +38,7 @@ class Drills:
         self._discounts = np.array(discounts)
         self._rng = np.random.default_rng(seed)
         self._left = np.zeros(num_envs, dtype=np.int64)
+        self._length = np.zeros(num_envs, dtype=np.int64)
         self._bounds: Array = np.zeros((num_envs, len(discounts)))
         self._worst: Array = np.zeros((num_envs, len(discounts)))
 
@@ -46,16 +47,17 @@ class Drills:
         """Environments (n,) in which a drill is running."""
         return self._left > 0
 
-    def begin(self, certified: Flags, bounds: Array) -> None:
-        """Begin drills with some of the certified (n,) actions that are about to be run; their bounds are (n, K)."""
+    def drawn(self, certified: Flags) -> Flags:
+        """Some of the certified (n,) actions that are about to be run: drills shall begin with these."""
         if not self.share:
-            return
+            return np.zeros_like(certified)
         rate = self.share / (self.horizon * (1 - self.share))
-        begins = certified & ~self.running & (self._rng.random(len(certified)) < rate)
-        if not begins.any():
-            return
-        self._left[begins] = self.horizon + 1
-        self._bounds[begins], self._worst[begins] = bounds[begins], 0.0
+        return np.asarray(certified & ~self.running & (self._rng.random(len(certified)) < rate))
+
+    def begin(self, rows: Flags, bounds: Array, steps: NDArray[np.int64]) -> None:
+        """Begin drills of `steps` (k,) in the marked k of n rows, with actions that have these bounds (n, K)."""
+        self._left[rows] = self._length[rows] = steps + 1
+        self._bounds[rows], self._worst[rows] = bounds[rows], 0.0
 
     def note(self, costs: Array, ended: Flags) -> None:
         """Record the costs of a step, (n,) or (n, K), and the episodes (n,) that it ended."""
@@ -63,7 +65,7 @@ class Drills:
         if not running.any():
             return
         costs, worst = costs.reshape(len(costs), -1)[running], self._worst[running]
-        weights = self._discounts ** (self.horizon + 1 - self._left[running])[:, None]
+        weights = self._discounts ** (self._length[running] - self._left[running])[:, None]
         self._worst[running] = np.where(np.isnan(weights), np.maximum(worst, costs), worst + weights * costs)
         self._left[running] -= 1
         missed = (self._worst > self._bounds + TOLERANCE).any(axis=1)

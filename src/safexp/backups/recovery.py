@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from safexp.backups.options import Option
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Controller, Flags, Observations, batch_size
 from safexp.core.costs import Step
@@ -50,6 +51,8 @@ class Recovery(ABC):
 
     horizon: int = 0
     """Number of steps that certificates look ahead to it; 0 if they do not."""
+    options: Sequence[Option] = ()
+    """Ways to safety that certificates look ahead to."""
     drills: float = 0.0
     """Share of the steps spent on drills."""
     after: Controller | None = None

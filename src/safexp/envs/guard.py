@@ -17,6 +17,7 @@ from safexp.backups.drills import Drills, discounts_of
 from safexp.backups.penalty import Penalty
 from safexp.backups.promises import Promises
 from safexp.backups.recovery import Driven, Recovery, Reset
+from safexp.backups.takeovers import Takeovers
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Flags, Observations, take
 from safexp.core.costs import refuse
@@ -112,7 +113,9 @@ class Guard(Recording):
         self._glance: Glance | None = None
         self._decisions: Decisions
         discounts = discounts_of(constraint)
-        self.drills = Drills(n, self.backup.horizon, self.backup.drills, discounts)
+        longest = max((option.steps for option in self.backup.options), default=0)
+        self.drills = Drills(n, longest, self.backup.drills, discounts)
+        self.takeovers = Takeovers(self.backup.options, n, shield.option_after)
         self.promises = Promises(n, ~np.isnan(discounts))
         self._states: Array = np.empty((n, 0))
         self._viable = self._everywhere
@@ -176,7 +179,7 @@ class Guard(Recording):
         self._driving = drilling | ~certified
         if self._driving.any():
             actions, bounds = decided.actions.copy(), decided.upper_bounds.copy()
-            actions[self._driving] = self.backup.act(take(self._raw, self._driving))
+            actions[self._driving] = self.takeovers.act(self._raw, self._driving)
             lost = self._driving & self.promises.broken
             if lost.any():
                 actions[lost] = self.backup.rescue_from(take(self._raw, lost))
@@ -187,7 +190,11 @@ class Guard(Recording):
             )
         self._drilling = drilling
         own = ~self._driving & ~self._decisions.vouched
-        self.drills.begin(own, self._decisions.upper_bounds)
+        self.takeovers.certify(own, self._states, self._decisions.actions)
+        self.takeovers.reset(self._decisions.vouched)
+        begins = self.drills.drawn(own)
+        if begins.any():
+            self.drills.begin(begins, self._decisions.upper_bounds, self.takeovers.steps(begins))
         self.promises.renew(own, self._decisions.upper_bounds)
         self.promises.trust(self._decisions.vouched, self.account.thresholds)
 
@@ -216,6 +223,7 @@ class Guard(Recording):
         self._states = self.shield.states(self._raw, self.measured)
         self._last_safe[fresh] = np.nan
         self._driving[fresh] = False
+        self.takeovers.reset(fresh)
         self.promises.trust(fresh, self.account.thresholds)
         self._first = np.where(rows, fresh | self._first, self._first)
         if self.shielding:
@@ -312,6 +320,7 @@ class Guard(Recording):
         """Executed transitions since the last harvest, for the quantifier."""
         if not self._recent:
             return None
+        self.takeovers.settle(self._everywhere)
         found = harvest_of(self._recent, self.shield.action_space)
         self._recent.clear()
         return found

@@ -18,7 +18,10 @@ from safexp.quantifiers.replays import Course, drilled, in_order, next_states_of
 from safexp.quantifiers.support import REACH, Support
 
 POINTS = 12
-"""Number of points at which a path is predicted, denser in its beginning."""
+"""Number of points at which the path of a backup is predicted, denser in its beginning."""
+
+HELD = 5
+"""Largest number of steps between two points while an action is held."""
 
 GROUPS = np.geomspace(0.003, 8.0, 12)
 """Bounds of groups of stretches, by the distance that they cover in units of the typical one."""
@@ -63,8 +66,8 @@ class PlanarPath(Quantifier):
 
     where *few* is δ, divided by the number of points of the path, and infinite outside the support of the data. Errors
     grow with the distance: with one width for all, a robot at rest beside an obstacle could never leave. Their tails
-    are heavier at rest than in motion, hence a quantile of the errors and not a multiple of their mean size. A section of the path costs its number of steps if it comes within this
-    width of an obstacle; a path that ends there has no
+    are heavier at rest than in motion, hence a quantile of the errors and not a multiple of their mean size. A section
+    of the path costs its number of steps if it comes within this width of an obstacle; a path that ends there has no
     bound. Under a limit on every step the bound is the largest cost of a step instead of the sum.
 
     Args:
@@ -110,8 +113,7 @@ class PlanarPath(Quantifier):
         bound = PlanarPath(**arguments_of(self))
         bound._obstacles, bound._course, bound._size, bound._sums = obstacles, course, size, sums
         bound.num_signals = len(obstacles.sources)
-        steps = course.horizon + 1
-        bound._times = np.unique(np.geomspace(1, steps, min(POINTS, steps)).round().astype(np.int64))
+        bound._times = points_of(course)
         return bound
 
     @property
@@ -311,6 +313,14 @@ class PlanarPath(Quantifier):
 def _covered(path: Array) -> Array:
     """Distance (n, T) covered up to each point of paths (n, T, 2) that begin at the origin."""
     return np.cumsum(np.linalg.norm(np.diff(path, axis=1, prepend=0.0), axis=-1), axis=1)
+
+
+def points_of(course: Course) -> NDArray[np.int64]:
+    """Numbers of steps (T,) after which a path is predicted: evenly while the action is held, then ever further."""
+    first = 1 + course.hold
+    held = np.linspace(1, first, 1 + -(-course.hold // HELD))
+    after = first - 1 + np.geomspace(1, 1 + course.horizon, min(POINTS, 1 + course.horizon))
+    return np.unique(np.concatenate([held, after]).round().astype(np.int64))
 
 
 def quantiles(counts: Array, level: float) -> Array:

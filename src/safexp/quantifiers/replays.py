@@ -22,8 +22,9 @@ SAME_ACTION = 1e-4
 class Course(NamedTuple):
     """Backup as functions: its encoded actions (n, da) in states (n, ds), and the signals of trajectories.
 
-    `signals` takes successive states (T, n, ds) and returns their signals (T, n, S). `horizon` is the number of steps
-    that the backup drives; `low` and `high` (da,) bound the actions, None if they are discrete.
+    `signals` takes successive states (T, n, ds) and returns their signals (T, n, S). A certified action is run, then
+    held for `hold` more steps, then the backup drives for `horizon` steps; `low` and `high` (da,) bound the actions,
+    None if they are discrete.
     """
 
     act: Callable[[Array], Array]
@@ -31,6 +32,12 @@ class Course(NamedTuple):
     horizon: int
     low: Array | None
     high: Array | None
+    hold: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of an action and all that follows."""
+        return 1 + self.hold + self.horizon
 
 
 class Prediction(NamedTuple):
@@ -73,14 +80,14 @@ def replay(model: Dynamics, course: Course, data: Transitions, starts: NDArray[n
     discrete action is the backup's if the logged one was, otherwise the logged one.
     """
     following, numbers, order = next_states_of(data), stretches_of(data), in_order(data)
-    at = np.argsort(order)[starts] + np.arange(course.horizon + 1)[:, None]  # (T, w)
+    at = np.argsort(order)[starts] + np.arange(course.steps)[:, None]  # (T, w)
     rows = order[np.minimum(at, len(order) - 1)]
     within = (at < len(order)) & (numbers[rows] == numbers[starts])
     logged, of_backup = data.actions[rows], course.act(data.states)[rows]
 
     def act(k: int, states: Array) -> Array:
-        if k == 0:
-            return logged[0]
+        if k <= course.hold:
+            return logged[k]
         own = course.act(states)
         if course.low is None or course.high is None:
             return np.where((logged[k] == of_backup[k]).all(axis=1, keepdims=True), own, logged[k])
@@ -91,13 +98,24 @@ def replay(model: Dynamics, course: Course, data: Transitions, starts: NDArray[n
 
 
 def drilled(course: Course, data: Transitions) -> NDArray[np.int64]:
-    """Transitions (w,) after which the backup drove for its horizon."""
+    """Transitions (w,) whose action was held, after which the backup drove for its horizon."""
     order, numbers = in_order(data), stretches_of(data)
-    own = (np.abs(data.actions - course.act(data.states)).max(axis=1) <= SAME_ACTION)[order]
-    breaks = ~own | np.append(True, numbers[order][1:] != numbers[order][:-1])  # ends of the backup's runs
-    ends = np.append(np.flatnonzero(breaks), len(order))
-    after = ends[np.searchsorted(ends, np.arange(len(order)), side="right")]
-    return np.sort(order[after - np.arange(len(order)) > course.horizon])
+    last = np.append(numbers[order][1:] != numbers[order][:-1], True)
+    actions = data.actions[order]
+    own = np.abs(actions - course.act(data.states)[order]).max(axis=1) <= SAME_ACTION
+    driven = _run_after(own, last) >= course.horizon
+    if course.hold:
+        again = np.append(False, np.abs(np.diff(actions, axis=0)).max(axis=1) <= SAME_ACTION)
+        held = np.flatnonzero(_run_after(again, last) >= course.hold)
+        return np.sort(order[held[driven[held + course.hold]]])
+    return np.sort(order[driven])
+
+
+def _run_after(flags: Flags, last: Flags) -> NDArray[np.int64]:
+    """Number (n,) of directly following rows with a flag, up to the end of the stretch, whose `last` row is marked."""
+    places = np.arange(len(flags))
+    ends = np.flatnonzero(last | ~np.append(flags[1:], False))  # rows whose successor does not continue the run
+    return np.asarray(ends[np.searchsorted(ends, places)] - places)
 
 
 def evenly(data: Transitions, most: int = MOST_WINDOWS) -> NDArray[np.int64]:

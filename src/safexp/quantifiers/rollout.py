@@ -152,7 +152,10 @@ class Rollout(Quantifier):
         """Path from states (n, ds) if these actions (n, da) are run and then the backup drives."""
         course = self._bound_course()
         driven = drive(
-            self._known_model(), states, lambda k, state: actions if k == 0 else course.act(state), course.horizon + 1
+            self._known_model(),
+            states,
+            lambda k, state: actions if k <= course.hold else course.act(state),
+            course.steps,
         )
         return self._path(driven)
 
@@ -177,7 +180,7 @@ class Rollout(Quantifier):
         if self._model is None:
             self._by_backup = self._shows_backup(data)
             self._model = self._chosen_model(data)
-            self._moments = np.zeros((2, 3, self._bound_course().horizon + 1, self.num_signals))
+            self._moments = np.zeros((2, 3, self._bound_course().steps, self.num_signals))
             self._middle = np.zeros(self._moments.shape[2:])
             self._note_errors(data)
         else:

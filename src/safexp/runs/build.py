@@ -263,7 +263,8 @@ def make_backup(config: RunConfig, knowledge: Knowledge) -> Recovery:
                 "attribute knowledge=safexp.Knowledge(backup=(<controller>, <steps until it rests>)), or use another "
                 "backup."
             )
-        return Backup(*knowledge.backup, rescue=knowledge.rescue, **check_settings(Backup, options))
+        given = {"hold": knowledge.hold, **check_settings(Backup, options)}
+        return Backup(*knowledge.backup, rescue=knowledge.rescue, **given)
     if knowledge.fallback is None:
         raise ValueError(
             f"backup='fallback': task {config.task!r} provides no controller that drives to safety. Give its "

@@ -12,6 +12,7 @@ from safexp.constraints import AllOf, Constraint, Within
 from safexp.core.encoding import encoded_size
 from safexp.core.obstacles import Obstacles
 from safexp.quantifiers.base import Quantifier, Transitions, inner_of
+from safexp.quantifiers.best_backup import BestBackup
 from safexp.quantifiers.calibrated import Calibrated
 from safexp.quantifiers.change import ChangeModel
 from safexp.quantifiers.known import Known
@@ -19,7 +20,7 @@ from safexp.quantifiers.per_cost import PerCost
 from safexp.quantifiers.planar_path import PlanarPath
 from safexp.quantifiers.rollout import Rollout
 from safexp.quantifiers.unknown import Unknown
-from safexp.shield.lookahead import BackupController, course_of
+from safexp.shield.lookahead import BackupController, BackupOption, course_of
 from safexp.shield.transitions import parts_of
 
 NEGLIGIBLE = 0.01
@@ -33,7 +34,7 @@ class _Setting(NamedTuple):
 
     observations: spaces.Space[Any]
     actions: spaces.Box | spaces.Discrete | None
-    backup: BackupController | None
+    backup: BackupOption | None
 
 
 def certificate_for(
@@ -45,10 +46,29 @@ def certificate_for(
 ) -> Quantifier:
     """Quantifier that bounds all costs of a constraint: one per part, either given or copied.
 
+    Where a backup has several options, it is copied for each of them.
+
     Raises:
         ValueError: if it cannot bound the costs of the constraint.
     """
-    parts, setting = parts_of(constraint), _Setting(observation_space, action_space, backup)
+    options = () if backup is None or not backup.horizon else tuple(backup.options)
+    if len(options) > 1 and quantifier.looks_ahead:
+        own = quantifier.parts if isinstance(quantifier, BestBackup) else BestBackup.of(quantifier, len(options)).parts
+        if len(own) != len(options):
+            raise ValueError(f"{len(own)} certificates for {len(options)} options of the backup: give one for each.")
+        return BestBackup(
+            *(
+                _certificate(constraint, part, _Setting(observation_space, action_space, option))
+                for part, option in zip(own, options, strict=True)
+            )
+        )
+    option = options[0] if options else None
+    return _certificate(constraint, quantifier, _Setting(observation_space, action_space, option))
+
+
+def _certificate(constraint: Constraint, quantifier: Quantifier, setting: _Setting) -> Quantifier:
+    """Quantifier for a constraint and one option of a backup."""
+    parts, backup = parts_of(constraint), setting.backup
     if isinstance(constraint, AllOf) and not isinstance(quantifier, PerCost):
         quantifier = PerCost.of(quantifier, len(parts))
     given = quantifier.parts if isinstance(quantifier, PerCost) else (quantifier,)
@@ -57,7 +77,7 @@ def certificate_for(
         quantifier = quantifier if all(a is b for a, b in zip(found, given, strict=True)) else PerCost(*found)
     elif len(parts) == 1:
         quantifier = _for_part(constraint, quantifier, setting)
-    if backup is not None and backup.horizon:
+    if backup is not None:
         _check_looks_ahead(quantifier, backup.horizon)
     if quantifier.num_costs != constraint.num_costs:
         raise ValueError(
@@ -69,8 +89,8 @@ def certificate_for(
 
 def warn_of_backup(quantifier: Quantifier, data: Transitions) -> None:
     """Log a warning where the backup would act as the log never shows."""
-    while isinstance(quantifier, Calibrated):
-        quantifier = quantifier.quantifier
+    while isinstance(quantifier, Calibrated | BestBackup):
+        quantifier = inner_of(quantifier)[0]
     if isinstance(quantifier, Rollout) and (share := quantifier.unseen_backup(data)) > NEGLIGIBLE:
         log.warning(
             "in %.0f%% of the logged states the backup's action is beyond all that the log shows, so nothing can be "
@@ -95,7 +115,7 @@ def _for_part(constraint: Constraint, quantifier: Quantifier, setting: _Setting)
     if isinstance(quantifier, Rollout) and quantifier.bound:
         return quantifier
     if isinstance(quantifier, Rollout):
-        if setting.backup is None or not setting.backup.horizon or setting.actions is None:
+        if setting.backup is None or setting.actions is None:
             raise ValueError("Rollout looks ahead to a backup: give backup=Backup(controller, horizon).")
         course = course_of(setting.backup, constraint, setting.observations, setting.actions)
         return quantifier.bound_to(constraint.sides, course)
@@ -120,7 +140,7 @@ def _planar(constraint: Constraint, quantifier: PlanarPath, setting: _Setting) -
             f"PlanarPath looks for obstacles, and {type(constraint).__name__} names none: give Budget(limit, "
             "among=Obstacles(count, radius)) or Instantaneous(...) likewise."
         )
-    if setting.backup is None or not setting.backup.horizon or setting.actions is None:
+    if setting.backup is None or setting.actions is None:
         raise ValueError("PlanarPath looks ahead to a backup: give backup=Backup(controller, horizon).")
     course = course_of(setting.backup, constraint, setting.observations, setting.actions)
     return quantifier.bound_to(among, course, encoded_size(setting.observations), not constraint.on_every_step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,41 +11,61 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from safexp.constraints import Constraint
-from safexp.core.arrays import Array, Observations
+from safexp.core.arrays import Array, Controller, Observations
 from safexp.core.encoding import decode_observations, encode_actions, encoded_size
 from safexp.core.signals import in_observation, signal_in
 from safexp.quantifiers.replays import Course
 
 
+class BackupOption(Protocol):
+    """A way to safety after a certified action: it is held for `hold` more steps, then the controller drives."""
+
+    @property
+    def hold(self) -> int:
+        """Number of steps for which the certified action is held."""
+
+    @property
+    def horizon(self) -> int:
+        """Number of steps that the controller drives."""
+
+    @property
+    def act(self) -> Controller:
+        """Function that returns the controller's actions (n, ...)."""
+
+
 class BackupController(Protocol):
-    """Controller that takes over where nothing is certified; its certificates cover `horizon` steps."""
+    """Takes over where nothing is certified. An action is certified if one of its options is safe after it."""
 
     horizon: int
 
+    @property
+    def options(self) -> Sequence[BackupOption]:
+        """The ways to safety, the preferred one first."""
+
     def act(self, observations: Observations) -> NDArray[Any]:
-        """Actions (n, ...) of the controller."""
+        """Actions (n, ...) of the controller where no certificate says which option to take."""
 
 
 def course_of(
-    backup: BackupController,
+    backup: BackupOption,
     constraint: Constraint,
     observation_space: spaces.Space[Any],
     action_space: spaces.Box | spaces.Discrete,
 ) -> Course:
-    """Backup as functions of states: encoded observations, followed by the signals that the constraint measures."""
+    """Option of a backup as functions of states: encoded observations, followed by the constraint's signals."""
     size = encoded_size(observation_space)
     low = high = None
     if isinstance(action_space, spaces.Box):
         low, high = (part.ravel().astype(np.float64) for part in (action_space.low, action_space.high))
 
     def act(states: Array) -> Array:
-        actions = backup.act(decode_observations(observation_space, states[:, :size]))
+        actions = np.asarray(backup.act(decode_observations(observation_space, states[:, :size])))
         if low is None or high is None:
-            return encode_actions(action_space, np.asarray(actions))
-        encoded = np.asarray(actions, dtype=np.float64).reshape(len(states), -1)
+            return encode_actions(action_space, actions)
+        encoded = actions.astype(np.float64).reshape(len(states), -1)
         return np.minimum(np.maximum(encoded, low), high)  # np.clip, at half its price for few numbers
 
-    return Course(act, _signals_of(constraint, observation_space), backup.horizon, low, high)
+    return Course(act, _signals_of(constraint, observation_space), backup.horizon, low, high, backup.hold)
 
 
 def _signals_of(constraint: Constraint, observation_space: spaces.Space[Any]) -> Callable[[Array], Array]:

@@ -27,6 +27,7 @@ from safexp.core.arrays import Array, Controller, Flags, Observations, as_batch,
 from safexp.core.encoding import check_action_space, decode_actions, encode_actions, encode_observations
 from safexp.core.spans import Spans, untimed
 from safexp.quantifiers.base import Quantifier
+from safexp.quantifiers.best_backup import BestBackup
 from safexp.shield.bounds import as_levels, ask, check_levels, where_demanded
 from safexp.shield.candidates import (
     Glance,
@@ -316,6 +317,12 @@ class Shield:
             lost = np.flatnonzero(~known)
             glance.fill(lost, self._whole(question.rows(lost), few.rows(lost)))
         return glance
+
+    def option_after(self, states: Array, actions: NDArray[Any]) -> NDArray[np.int64]:
+        """Option (n,) of the backup on which the certificate of each action (n, ...) in its state (n, ds) rests."""
+        if not isinstance(self.quantifier, BestBackup):
+            return np.zeros(len(states), dtype=np.int64)
+        return self.quantifier.chosen(states, encode_actions(self.action_space, actions))
 
     def check_levels(self, costs: Array) -> None:
         """Raise `ValueError` if an observed cost (n,) or (n, K), scaled, is not one of its levels."""

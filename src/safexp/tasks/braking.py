@@ -18,12 +18,17 @@ from safexp.tasks.navigation.vector_env import NavigationVectorEnv
 HORIZON = MappingProxyType({"Point": 80, "Car": 12})
 """Steps until a braked robot stands still: to within 1 cm for the Point, which drifts sideways, 1 mm for the Car."""
 
-DRIVERS, STEPS = 100, 1000
+HOLD = MappingProxyType({"Point": (0, 10, 25), "Car": (0, 6, 15)})
+"""Steps for which an action may be held before the brake: to cross an edge, and to leave the middle of a hazard."""
+
+DRIVERS, STEPS = 200, 1500
 """Robots and steps of the log."""
 LONGEST = 80
 """Most steps of driving between two drills of the log."""
 LONGER = 8
 """Steps by which a drill of the log is longer than the horizon: each is one more state from which the brake drove."""
+DRIVING, HOLDING, BRAKING = range(3)
+"""Phases of the log."""
 AWAY = 5.0
 """Distance in metres from the square at which the hazards of the test ground stand."""
 
@@ -48,7 +53,8 @@ BRAKES: MappingProxyType[str, Callable[[Observations], Array]] = MappingProxyTyp
 def braking_log(robot: str, layout: Layout, lidar_bins: int, rng: np.random.Generator) -> Log:
     """Log of random driving, interrupted by the brake every few steps, on a test ground without hazards in reach.
 
-    Driving and the drill after it are one episode of the log: the unit of which a calibrated certificate misses few.
+    Before some drills the last action is held for a while. Driving and the drill after it are one episode of the log:
+    the unit of which a calibrated certificate misses few.
     """
     places = [(layout.extent + AWAY + 2 * k * layout.hazard_radius, 0.0) for k in range(layout.hazards)]
     envs = NavigationVectorEnv(
@@ -61,23 +67,28 @@ def braking_log(robot: str, layout: Layout, lidar_bins: int, rng: np.random.Gene
         autoreset_mode=AutoresetMode.DISABLED,
     )
     before, info = envs.reset(seed=int(rng.integers(2**31)))
-    braking, left = np.zeros(DRIVERS, dtype=bool), _durations(rng)
+    phase, left = np.full(DRIVERS, DRIVING), _durations(rng)
     course = rng.uniform(-1.5, 1.5, (DRIVERS, 2))
+    actions = np.zeros((DRIVERS, 2), dtype=np.float32)
     rows: list[tuple[Any, ...]] = []
     numbers = np.arange(DRIVERS)
     for _ in range(STEPS):
-        free = course + 0.5 * rng.standard_normal(course.shape)
-        actions = np.where(braking[:, None], BRAKES[robot](before), np.clip(free, -1.0, 1.0)).astype(np.float32)
+        free = np.clip(course + 0.5 * rng.standard_normal(course.shape), -1.0, 1.0)
+        choices = (free, actions, BRAKES[robot](before))
+        actions = np.select([(phase == k)[:, None] for k in range(len(choices))], choices).astype(np.float32)
         after, _, ended, _, info = envs.step(actions)
         rows.append((before, actions, after, info["cost"], info["pose"], info["hazards"], numbers.copy()))
         before, left = after, left - 1
-        done = left == 0
-        braking = braking ^ done
-        left[done] = np.where(braking, HORIZON[robot] + LONGER, _durations(rng))[done]
-        course[done] = rng.uniform(-1.5, 1.5, (DRIVERS, 2))[done]
+        over = left == 0
+        done = over & (phase == BRAKING)
+        held = np.where(over & (phase == DRIVING), rng.choice(HOLD[robot], DRIVERS), 0)
+        phase = np.where(over, np.where(done, DRIVING, np.where(held > 0, HOLDING, BRAKING)), phase)
+        durations = np.select([phase == DRIVING, phase == HOLDING], [_durations(rng), held], HORIZON[robot] + LONGER)
+        left = np.where(over, durations, left)
+        course[over] = rng.uniform(-1.5, 1.5, (DRIVERS, 2))[over]
         if ended.any():
             before, info = envs.reset(options={"reset_mask": ended})
-        anew = ended | (done & ~braking)
+        anew = ended | done
         numbers[anew] = numbers.max() + 1 + np.arange(np.count_nonzero(anew))
     envs.close()
     seen, actions, following, costs, pose, hazards, episodes = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,7 @@ class Knowledge:
             quantifier certifies nothing yet.
         exact_gp: settings of `ExactGP` under which its bound is plausible for this task.
         backup: a controller that comes to rest, and how many steps that takes, for `Backup`.
+        hold: numbers of steps for which an action may be held before it drives, for `Backup(hold=...)`.
         drill_log: function like `log` whose log is interrupted by the backup, for certificates that learn from that.
         rescue: a controller that leaves a costly region, for `Backup(rescue=...)`.
         obstacles: what a robot in the plane must stay out of, for `PlanarPath`.
@@ -44,6 +45,7 @@ class Knowledge:
     controller: Controller | None = None
     exact_gp: Mapping[str, Any] = field(default_factory=dict)
     backup: tuple[Controller, int] | None = None
+    hold: Sequence[int] = (0,)
     drill_log: Callable[[np.random.Generator], Log] | None = None
     rescue: Controller | None = None
     obstacles: Obstacles | None = None

@@ -15,7 +15,7 @@ from safexp.core.obstacles import Obstacles
 from safexp.envs.infos import Infos
 from safexp.envs.vector import as_vec_env
 from safexp.shield.logs import Log
-from safexp.tasks.braking import BRAKES, HORIZON, braking_log
+from safexp.tasks.braking import BRAKES, HOLD, HORIZON, braking_log
 from safexp.tasks.escape import Escape
 from safexp.tasks.knowledge import Knowledge
 from safexp.tasks.locomotion import straighten, swim_cautiously
@@ -77,6 +77,7 @@ def knowledge_of_driving(envs: NavigationVectorEnv) -> Knowledge:
     escape = Escape(robot, layout.hazard_radius, envs.lidar_bins)
     known = Knowledge(
         backup=(BRAKES[robot.name], HORIZON[robot.name]),
+        hold=HOLD[robot.name],
         drill_log=lambda rng: braking_log(robot.name, layout, envs.lidar_bins, rng),
         rescue=escape.drive,
         obstacles=Obstacles(layout.hazards, layout.hazard_radius, speed=layout.orbit.speed if layout.orbit else 0.0),
