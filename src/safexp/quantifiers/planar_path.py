@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from safexp.core.arrays import Array, Flags
 from safexp.core.obstacles import POSE, Obstacles, distances_to, in_robot_frame, rotated
 from safexp.quantifiers.base import Quantifier, Transitions, arguments_of, error_in_widths, stretches_of
+from safexp.quantifiers.linear_model import LinearModel
+from safexp.quantifiers.network import Network
 from safexp.quantifiers.polynomial import Polynomial, degrees
 from safexp.quantifiers.regression import check_delta
 from safexp.quantifiers.relevance import relevant_inputs
@@ -101,7 +103,7 @@ class PlanarPath(Quantifier):
         self._sums = True
         self._size = 0
         self._times = np.zeros(0, dtype=np.int64)
-        self._model: Polynomial | None = None
+        self._model: LinearModel | None = None
         self._chosen: tuple[int, ...] = ()
         self._support = Support(reach)
         self._counts: Array = np.zeros((0, 0, 0))  # errors by group of stretches, point of the path and bin (g, T, b)
@@ -172,20 +174,16 @@ class PlanarPath(Quantifier):
         return scores
 
     def update(self, data: Transitions) -> None:
-        if self._model is None:
+        new = self._model is None
+        if new:
             self._begin(data)
         found = self._stretches(data)
-        model = self._model
-        if model is None or not len(found.rows):
+        if self._model is None or not len(found.rows):
             return
         self._support.add(found.inputs)
-        weights = self._weights(_covered(found.path)[:, -1])
-        if not model.known:
-            model.add(found.inputs, _flat(found.path), weights)
-            self._note_errors(found)
-        else:
-            self._note_errors(found)
-            model.add(found.inputs, _flat(found.path), weights)
+        self._note_errors(found)
+        if not new:
+            self._model.add(found.inputs, _flat(found.path), self._weights(_covered(found.path)[:, -1]))
 
     def fit(self, data: Transitions) -> None:
         before = vars(self).copy()
@@ -199,7 +197,8 @@ class PlanarPath(Quantifier):
     def state(self) -> dict[str, NDArray[Any]]:
         if self._model is None:
             return {}
-        chosen = np.array([self._typical, self._model.degree, *self._chosen])
+        degree = self._model.degree if isinstance(self._model, Polynomial) else 0
+        chosen = np.array([self._typical, degree, *self._chosen])
         learned = {**self._model.state("path."), **self._support.state()}
         return {**learned, "errors": self._counts.copy(), "chosen": chosen}
 
@@ -208,7 +207,7 @@ class PlanarPath(Quantifier):
         if "chosen" in state:
             self._typical, degree, *chosen = state["chosen"].tolist()
             self._chosen = tuple(map(int, chosen))
-            self._model = Polynomial(int(degree))
+            self._model = Polynomial(int(degree)) if degree else Network()
             self._model.restore(state, "path.")
             self._counts = np.array(state["errors"])
             self._settle()
@@ -239,7 +238,7 @@ class PlanarPath(Quantifier):
         every = self._stretches(data, range(self._size))
         if len(every.rows) < 2:
             return
-        train, test = _split(stretches_of(data)[every.rows])
+        train = _training(stretches_of(data)[every.rows])
         size = data.actions.shape[1]
         values = _flat(every.path)
         observed, actions = every.inputs[:, :-size], every.inputs[:, -size:]
@@ -248,15 +247,25 @@ class PlanarPath(Quantifier):
         weights = self._weights(ways)
         self._chosen = self.inputs or relevant_inputs(observed, actions, values, train, weights)
         inputs = np.concatenate([observed[:, list(self._chosen)], actions], axis=1)
-        tried = [self.degree] if self.degree is not None else degrees(inputs.shape[1], int(train.sum()))
-        losses = []
-        for degree in tried if len(tried) > 1 else ():
-            model = Polynomial(degree)
-            model.add(inputs[train], values[train], weights[train])
-            errors = weights[test, None] * (model.at(model.features(inputs[test])) - values[test])
-            losses.append(float((errors**2).mean()))
-        self._model = Polynomial(tried[int(np.argmin(losses))] if losses else tried[0])
+        self._model = self._best_model(inputs, values, weights, train)
         self._counts = np.zeros((len(GROUPS) + 1, len(self._times), len(BINS) + 1))
+
+    def _best_model(self, inputs: Array, values: Array, weights: Array, train: Flags) -> LinearModel:
+        """The model that best predicts the stretches not in `train`, fitted to all."""
+        count = int(train.sum())
+        tried: list[LinearModel] = [Polynomial(one) for one in degrees(inputs.shape[1], count)]
+        if self.degree is not None:
+            tried = [Polynomial(self.degree)]
+        elif Network.trainable(count):
+            tried.append(Network())
+        losses = []
+        for model in tried:
+            model.add(inputs[train], values[train], weights[train])
+            errors = weights[~train, None] * (model.at(model.features(inputs[~train])) - values[~train])
+            losses.append(float((errors**2).mean()))
+        best = tried[int(np.argmin(losses))]
+        best.add(inputs[~train], values[~train], weights[~train])
+        return best
 
     def _stretches(self, data: Transitions, inputs: Sequence[int] | None = None) -> Stretches:
         """Stretches of these data that the backup drove."""
@@ -345,10 +354,9 @@ def _flat(path: Array) -> Array:
     return path.reshape(len(path), -1)
 
 
-def _split(stretches: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which rows to learn from, and which to hold out: every fifth stretch."""
+def _training(stretches: NDArray[np.int64]) -> Flags:
+    """Which rows to learn from while models are compared: four of five stretches."""
     number = np.unique(stretches, return_inverse=True)[1]
     if number.max() == 0:
         number = np.arange(len(stretches))
-    held_out = number % round(1 / HELD_OUT) == 0
-    return ~held_out, held_out
+    return np.asarray(number % round(1 / HELD_OUT) != 0)

@@ -19,11 +19,12 @@ def relevant_inputs(observed: Array, actions: Array, values: Array, train: Flags
 
     Greedy forward selection: in every round the entry is added that, with its square and its products with all inputs
     chosen so far, explains most of what a quadratic model of those leaves of the held-out rows (those not in `train`).
-    Residuals count in proportion to their weights (n,).
+    Residuals count in proportion to their weights (n,), and every value as much as any other.
     """
     keep = np.linspace(0, len(values) - 1, min(len(values), MOST_ROWS)).astype(np.int64)
     observed, actions, train, weights = observed[keep], actions[keep], train[keep], weights[keep, None]
     values = weights * values[keep]
+    values = values / np.maximum(np.sqrt((values**2).mean(axis=0)), np.finfo(np.float64).tiny)
     shift, scale = standards(observed)
     varied = np.flatnonzero(np.ptp(observed, axis=0) > 0)
     standard = (observed - shift) / scale

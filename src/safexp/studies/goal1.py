@@ -14,6 +14,8 @@ from safexp.runs.config import RunConfig
 from safexp.studies.lookahead import controller_return, reproduce
 from safexp.tasks.knowledge import knowledge_of
 
+NUM_ENVS = 50
+
 RobotName = Literal["Point", "Car"]
 
 
@@ -29,6 +31,7 @@ class Goal1Study:
         steps: environment steps of a run.
         drills: share of the steps spent on drills.
         moved_penalty: penalty of a replaced proposal, in proportion to how far it was moved.
+        epoch: environment steps of an epoch.
         workers: number of runs at a time.
         out: folder of the run folders; finished runs are not repeated, interrupted ones are resumed.
     """
@@ -39,7 +42,8 @@ class Goal1Study:
     seeds: tuple[int, ...] = (1000, 1001, 1002)
     steps: int = 1_000_000
     drills: float = 0.01
-    moved_penalty: float = 0.2
+    moved_penalty: float = 0.02
+    epoch: int = 10_000
     workers: int = 2
     out: Path = Path("runs/goal1")
 
@@ -53,9 +57,9 @@ class Goal1Study:
                 backup="controller",
                 backup_options={"drills": self.drills},
                 learner="TRPO",
-                learner_options={"n_steps": 400 if self.layout == "Goal1" else 200, "target_kl": 0.02},
+                learner_options={"n_steps": self.epoch // NUM_ENVS, "target_kl": 0.02},
                 moved_penalty=self.moved_penalty,
-                num_envs=50,
+                num_envs=NUM_ENVS,
                 steps=self.steps,
                 seed=seed,
                 out=self.out / f"{robot}-{self.layout}-{self.budget:g}-{seed}",

@@ -18,12 +18,12 @@ from safexp.tasks.navigation.vector_env import NavigationVectorEnv
 HORIZON = MappingProxyType({"Point": 80, "Car": 12})
 """Steps until a braked robot stands still: to within 1 cm for the Point, which drifts sideways, 1 mm for the Car."""
 
-HOLD = MappingProxyType({"Point": (0, 10, 25), "Car": (0, 6, 15)})
+HOLD = MappingProxyType({"Point": (0, 10), "Car": (0, 6)})
 """Steps for which an action may be held before the brake: to cross an edge, and to leave the middle of a hazard."""
 
-DRIVERS, STEPS = 200, 1500
-"""Robots and steps of the log."""
-LONGEST = 80
+DRIVERS, DRILLS = 200, 12
+"""Robots of the log, and roughly how often each of them brakes."""
+LONGEST = 40
 """Most steps of driving between two drills of the log."""
 LONGER = 8
 """Steps by which a drill of the log is longer than the horizon: each is one more state from which the brake drove."""
@@ -57,13 +57,14 @@ def braking_log(robot: str, layout: Layout, lidar_bins: int, rng: np.random.Gene
     the unit of which a calibrated certificate misses few.
     """
     places = [(layout.extent + AWAY + 2 * k * layout.hazard_radius, 0.0) for k in range(layout.hazards)]
+    steps = DRILLS * (LONGEST // 2 + max(HOLD[robot]) // 2 + HORIZON[robot] + LONGER)
     envs = NavigationVectorEnv(
         DRIVERS,
         robot,
         layout,
         hazards=places,
         lidar_bins=lidar_bins,
-        max_episode_steps=STEPS + 1,
+        max_episode_steps=steps + 1,
         autoreset_mode=AutoresetMode.DISABLED,
     )
     before, info = envs.reset(seed=int(rng.integers(2**31)))
@@ -72,7 +73,7 @@ def braking_log(robot: str, layout: Layout, lidar_bins: int, rng: np.random.Gene
     actions = np.zeros((DRIVERS, 2), dtype=np.float32)
     rows: list[tuple[Any, ...]] = []
     numbers = np.arange(DRIVERS)
-    for _ in range(STEPS):
+    for _ in range(steps):
         free = np.clip(course + 0.5 * rng.standard_normal(course.shape), -1.0, 1.0)
         choices = (free, actions, BRAKES[robot](before))
         actions = np.select([(phase == k)[:, None] for k in range(len(choices))], choices).astype(np.float32)
