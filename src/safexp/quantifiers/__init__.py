@@ -1,6 +1,7 @@
 """δ-uncertainty quantifiers: predictions of the cost whose interval holds with probability 1 − δ."""
 
 from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.best_backup import BestBackup
 from safexp.quantifiers.calibrated import Calibrated
 from safexp.quantifiers.change import ChangeModel
 from safexp.quantifiers.features import FeatureRegression
@@ -19,6 +20,7 @@ __all__ = [
     "GLM",
     "IDENTITY",
     "LOGISTIC",
+    "BestBackup",
     "Calibrated",
     "ChangeModel",
     "DeepGP",

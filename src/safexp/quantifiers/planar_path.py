@@ -40,6 +40,9 @@ LEAST_WAY = 0.3
 HELD_OUT = 0.2
 """Share of the stretches by which the degree is chosen."""
 
+LEAST_WIDTH = 0.05
+"""Smallest width, as a share of that of the longest paths: calibration shall not depend on errors at rest."""
+
 UNKNOWN = 1e9
 """Bound on the cost of a path that ends within an obstacle, or about which nothing is known."""
 
@@ -295,7 +298,8 @@ class PlanarPath(Quantifier):
 
     def _settle(self) -> None:
         """Derive the width of every point of a path from the errors so far, for each group."""
-        self._spread = self._typical * quantiles(self._counts, 1.0 - self.delta / len(self._times))
+        spread = self._typical * quantiles(self._counts, 1.0 - self.delta / len(self._times))
+        self._spread = np.maximum(spread, LEAST_WIDTH * spread[-1])
 
     def _deviation(self, ways: Array) -> Array:
         """Widths (n, T) of the points of paths that cover these distances (n,)."""
