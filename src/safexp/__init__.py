@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from safexp.envs.refusals import NothingSafeError
     from safexp.envs.saute import Saute
     from safexp.envs.vector import as_vec_env
+    from safexp.envs.wrapped import wrap
     from safexp.learners import CPO, TRPO, TRPOLagrangian
     from safexp.mase.agent import Agent
     from safexp.mase.baseline import Baseline
@@ -159,6 +160,7 @@ __all__ = [
     "run",
     "safety_gymnasium",
     "sweep",
+    "wrap",
 ]
 
 _LATER = MappingProxyType(
@@ -173,6 +175,7 @@ _LATER = MappingProxyType(
             "safexp.envs.recording:Recording",
             "safexp.envs.saute:Saute",
             "safexp.envs.vector:as_vec_env",
+            "safexp.envs.wrapped:wrap",
             "safexp.learners:CPO",
             "safexp.learners:TRPO",
             "safexp.learners:TRPOLagrangian",
