@@ -17,25 +17,7 @@ import safexp
 from safexp import MASE, Budget, Calibrated, ExactGP, Instantaneous, Known, Penalty, SparseGP, Unknown, wrap
 from safexp.envs.vector import as_vec_env
 from support.line import Line, line_cost
-
-
-class Tally(gym.Wrapper[Any, Any, Any, Any]):
-    """Counts costs inside the environment, knowing nothing of shields."""
-
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        super().__init__(env)
-        self.sums: list[float] = []
-        self.actions: list[Any] = []
-
-    def reset(self, **named: Any) -> Any:
-        self.sums.append(0.0)
-        return self.env.reset(**named)
-
-    def step(self, action: Any) -> Any:
-        found = self.env.step(action)
-        self.sums[-1] += found[4]["cost"]
-        self.actions.append(np.array(action))
-        return found
+from support.tally import Tally
 
 
 def robots(num_envs: int) -> SyncVectorEnv:
@@ -147,6 +129,23 @@ def test_a_stop_is_an_end_and_a_time_limit_is_not():
     assert infos["final_info"]["shield"]["stopped"].tolist() == [False, True]
 
 
+def test_without_automatic_resets_the_last_observation_stays_until_it_is_asked_for_the_first():
+    horizons = [lambda: Line(2), lambda: Line(3)]
+    envs = wrap(SyncVectorEnv(horizons), Budget(9.0), Unknown(), autoreset_mode=AutoresetMode.DISABLED)
+    envs.reset()
+    envs.step(np.full((2, 1), 0.5))
+    observations, _, _, truncated, infos = envs.step(np.full((2, 1), 0.5))
+    assert truncated.tolist() == [True, False] and "final_obs" not in infos
+    assert observations[:, 0].tolist() == [1.0, 1.0]
+    with pytest.raises(ResetNeeded, match=r"reset with the reset_mask \[True, False\]"):
+        envs.step(np.zeros((2, 1)))
+    observations, _ = envs.reset(options={"reset_mask": truncated})
+    assert observations[:, 0].tolist() == [0.0, 1.0]
+    observations, *_ = envs.step(np.full((2, 1), 0.5))
+    assert observations[:, 0].tolist() == [0.5, 1.5]
+    assert [episode.length for episode in envs.episodes] == [2, 3]
+
+
 def test_only_certified_actions_are_executed_and_the_backup_drives_where_there_is_none():
     inner = Line(horizon=50)
     env = wrap(inner, Instantaneous(0.3), Known(line_cost))
@@ -247,9 +246,13 @@ def test_what_is_refused_names_the_remedy():
     with pytest.raises(TypeError, match=r"penalty=1 is not a safexp.Penalty"):
         wrap(Line(), Budget(1.0), Unknown(), penalty=1)
     wrap(Line(), Instantaneous(0.3), Calibrated(SparseGP()))
-    envs = wrap(robots(2), Budget(1.0), Unknown())
-    with pytest.raises(ValueError, match=r"options\['reset_mask'\].*already reset in that step"):
-        envs.reset(options={"reset_mask": np.ones(2, dtype=bool)})
+    envs = wrap(robots(2), Budget(9.0), Unknown())
+    with pytest.raises(ValueError, match=r"autoreset_mode=.*begins its next episode at once"):
+        wrap(robots(2), Budget(1.0), Unknown(), autoreset_mode=AutoresetMode.NEXT_STEP)
+    envs.reset()
+    envs.step(np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"options\['reset_mask'\]=\[True, False\]: reset the environments whose"):
+        envs.reset(options={"reset_mask": [True, False]})
 
 
 def test_evaluation_can_execute_every_proposal():

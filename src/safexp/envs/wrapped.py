@@ -23,6 +23,7 @@ from safexp.envs.guard import Guard
 from safexp.envs.guarded import Trust, guarded
 from safexp.envs.infos import Info, Infos
 from safexp.envs.refit import Refit
+from safexp.envs.vector import put
 from safexp.quantifiers import Quantifier
 from safexp.records.coverage import Coverage
 from safexp.records.episodes import Episode
@@ -147,40 +148,50 @@ class ShieldedEnv(Shielded, gym.Wrapper[Any, Any, Any, Any]):
 class ShieldedVectorEnv(Shielded, VectorWrapper[Any, Any, Any, Any, Any]):
     """Environments that run only certified actions; see `wrap`."""
 
-    autoreset_mode = AutoresetMode.SAME_STEP
-
-    def __init__(self, envs: VectorEnv[Any, Any, Any], guard: Guard) -> None:
+    def __init__(self, envs: VectorEnv[Any, Any, Any], guard: Guard, autoreset_mode: AutoresetMode) -> None:
         super().__init__(envs)
         self._guard(guard)
-        self.metadata = {**envs.metadata, "autoreset_mode": self.autoreset_mode}
+        self.autoreset_mode = autoreset_mode
+        self.metadata = {**envs.metadata, "autoreset_mode": autoreset_mode}
         self.single_observation_space = guard.observation_space
         self.observation_space = batch_space(guard.observation_space, guard.num_envs)
         self._everywhere = np.ones(guard.num_envs, dtype=bool)
+        self._over = np.zeros(guard.num_envs, dtype=bool)  # ended, and not reset by the user as `DISABLED` asks
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
-        if options and "reset_mask" in options:
+        others = dict(options or {})
+        mask = np.asarray(others.pop("reset_mask", self._everywhere), dtype=bool)
+        if not mask.all() and ((mask & ~self._fresh).any() or (self._over & ~mask).any()):
             raise ValueError(
-                "options['reset_mask']: an environment whose episode has ended was already reset in that step "
-                "(AutoresetMode.SAME_STEP); call reset() without a mask to begin new episodes everywhere."
+                f"options['reset_mask']={mask.tolist()}: reset the environments whose episodes have ended, "
+                f"{self._over.tolist()}, or all of them."
             )
-        observations = self._begin(seed, options)
+        observations = self._begin(seed, others) if mask.all() else self.guard.observations
+        self._over = np.zeros_like(self._over)
         first = getattr(self.guard.unwrapped, "first")  # noqa: B009 (of a BatchedVecEnv)
-        return observations, self._with_masks(first, self._everywhere)
+        return observations, _with_masks(first, self._everywhere)
 
     def step(self, actions: Any) -> tuple[Any, Array, Flags, Flags, Info]:
+        if self._over.any():
+            raise ResetNeeded(f"episodes have ended: reset with the reset_mask {self._over.tolist()} first.")
         observations, rewards, ended, infos = self._take(np.asarray(actions))
         groups = {
-            name: self._with_masks({key: np.asarray(column) for key, column in group.items()}, self._everywhere)
+            name: _with_masks({key: np.asarray(column) for key, column in group.items()}, self._everywhere)
             for name, group in infos.groups.items()
         }
-        gathered = self._with_masks({**infos.columns, **groups}, self._everywhere)
+        gathered = _with_masks({**infos.columns, **groups}, self._everywhere)
         if not ended.any():
             return observations, rewards, ended, ended.copy(), gathered
         late = np.array([over and infos[i][LATE] for i, over in enumerate(ended)], dtype=bool)
+        rows: list[int] = np.flatnonzero(ended).tolist()
+        last = [infos[i][LAST] for i in rows]
+        if self.autoreset_mode == AutoresetMode.DISABLED:
+            self._over = ended
+            return put(observations, rows, last), rewards, ended & ~late, late, gathered
         final = np.full(len(ended), None, dtype=object)
-        for i in np.flatnonzero(ended).tolist():
-            final[i] = infos[i][LAST]
-        gathered |= self._with_masks({"final_obs": final, "final_info": dict(gathered)}, ended)
+        for i, observation in zip(rows, last, strict=True):
+            final[i] = observation
+        gathered |= _with_masks({"final_obs": final, "final_info": dict(gathered)}, ended)
         return observations, rewards, ended & ~late, late, gathered
 
     def end_epoch(self) -> tuple[Any, Flags]:
@@ -191,10 +202,10 @@ class ShieldedVectorEnv(Shielded, VectorWrapper[Any, Any, Any, Any, Any]):
         stopped = self._end_epoch()
         return self.guard.observations, stopped
 
-    @staticmethod
-    def _with_masks(entries: dict[str, Any], where: Flags) -> dict[str, Any]:
-        """Entries of the infos as Gymnasium gathers them, with a mask of the environments that gave them."""
-        return {**entries, **{f"_{key}": where for key in entries}}
+
+def _with_masks(entries: dict[str, Any], where: Flags) -> dict[str, Any]:
+    """Entries of the infos as Gymnasium gathers them, with a mask of the environments that gave them."""
+    return {**entries, **{f"_{key}": where for key in entries}}
 
 
 def wrap(
@@ -212,6 +223,7 @@ def wrap(
     show_threshold: bool | None = None,
     shielding: bool = True,
     trust: Trust = "calibrated",
+    autoreset_mode: AutoresetMode = AutoresetMode.SAME_STEP,
 ) -> Any:
     """Shield between any training loop and its environments, as an ordinary Gymnasium wrapper.
 
@@ -225,8 +237,7 @@ def wrap(
 
     Call `end_epoch()` after each update of the policy: it refits the quantifier to what was executed. On-policy
     learners learn from the action that they proposed, off-policy ones from `info["shield"]["action"]`. Proposals out
-    of bounds are clipped. A `VectorEnv` resets in the step in which an episode ends, with its last observation in
-    `info["final_obs"]` (`AutoresetMode.SAME_STEP`).
+    of bounds are clipped.
 
     Args:
         env: a Gymnasium `Env` or `VectorEnv`.
@@ -242,7 +253,15 @@ def wrap(
         show_threshold: append the threshold to the observation; the constraint's choice by default.
         shielding: False executes every proposal and never stops, with the same records.
         trust: "uncalibrated" lets fitted, uncalibrated widths certify actions under a limit on every step.
+        autoreset_mode: what a `VectorEnv` returns when an episode ends: SAME_STEP the first observation of the next
+            one, with the last one in `info["final_obs"]`; DISABLED the last one, and the first one after a reset with
+            options={"reset_mask": ...}.
     """
+    if autoreset_mode not in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED):
+        raise ValueError(
+            f"autoreset_mode={autoreset_mode}: a shielded environment begins its next episode at once, so that no "
+            "action is ignored; use AutoresetMode.SAME_STEP or AutoresetMode.DISABLED."
+        )
     if not isinstance(env, gym.Env | VectorEnv):
         raise TypeError(
             f"got a {type(env).__name__}, expected a Gymnasium Env or VectorEnv; a VecEnv of Stable-Baselines3 is "
@@ -263,4 +282,4 @@ def wrap(
         shielding=shielding,
         trust=trust,
     )
-    return ShieldedVectorEnv(env, guard) if isinstance(env, VectorEnv) else ShieldedEnv(env, guard)
+    return ShieldedVectorEnv(env, guard, autoreset_mode) if isinstance(env, VectorEnv) else ShieldedEnv(env, guard)
