@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from safexp.backups.backup import Backup
 from safexp.backups.penalty import Penalty
 from safexp.backups.recovery import Fallback, Recovery, Reset
+from safexp.check.check_env import EnvCheck, check_env
 from safexp.constraints import (
     AllOf,
     Budget,
@@ -104,6 +105,7 @@ __all__ = [
     "Decisions",
     "DeepGP",
     "EarlyTermination",
+    "EnvCheck",
     "ExactGP",
     "Examination",
     "Fallback",
@@ -152,6 +154,7 @@ __all__ = [
     "Within",
     "adapt",
     "as_vec_env",
+    "check_env",
     "examine",
     "export_onnx",
     "gate",
