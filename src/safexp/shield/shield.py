@@ -1,13 +1,4 @@
-"""Shield: the safe set A⁺, the nearest safe action, and the verdict "nothing is safe".
-
-It needs no reinforcement learning. A control engineer puts a shield around an existing controller,
-
-    shield = Shield(quantifier, observation_space, action_space, constraint=Within(2, low=-100.0, high=100.0))
-    shield.fit(Log(observations, actions, episodes=episodes))  # or the path of a log file
-    decision = shield.filter(observation, action)
-
-and executes `decision.action` unless `decision.stopped`.
-"""
+"""Shield: the safe set A⁺, the nearest safe action, and the verdict "nothing is safe"."""
 
 from __future__ import annotations
 
@@ -33,8 +24,11 @@ from safexp.shield.candidates import (
     Outlook,
     Preferences,
     SafeAction,
+    all_candidates,
+    approach,
     best_candidates,
     candidate_actions,
+    path_to,
     unasked,
     with_extra,
 )
@@ -54,8 +48,15 @@ log = logging.getLogger("safexp")
 class Shield:
     """Filter that keeps the actions with `min(1, mean + width) ≤ threshold` and replaces any other proposal.
 
+    It needs no reinforcement learning: a control engineer puts a shield around an existing controller.
+
+        shield = Shield(quantifier, observation_space, action_space, constraint=Within(2, low=-100.0, high=100.0))
+        shield.fit(Log(observations, actions, episodes=episodes))  # or the path of a log file
+        decision = shield.filter(observation, action)  # execute decision.action unless decision.stopped
+
     Discrete actions are enumerated. In a box the proposal is tried first, then the nearest safe one of `num_candidates`
-    fixed actions: the centre, the corners, a low-discrepancy set, and the last safe action. If all thresholds are at
+    fixed actions (the centre, the corners, a low-discrepancy set, and the last safe action), and `filter` goes from
+    there towards the proposal as far as is safe. If all thresholds are at
     least 1, the largest cost, everything is safe and the quantifier is not queried. A quantifier that raises, or
     returns a NaN, a negative width or a wrong shape, certifies nothing; `failures` counts such queries, and
     `last_failure` is the reason of the last one. Threads may share a shield as long as none of them fits it.
@@ -188,7 +189,7 @@ class Shield:
             batch, limit[None], measured=None if measured is None else np.atleast_1d(measured)[None]
         )
         last = None if last_safe is None else np.asarray(last_safe)[None]
-        found = self.decide(question, np.asarray(action)[None], preferences=preferences, last_safe=last)
+        found = self.decide(question, np.asarray(action)[None], preferences=preferences, last_safe=last, near=True)
         decision = found.first(single=not limit.ndim)
         if decision.stopped and self.backup is not None:
             return decision._replace(action=np.asarray(self.backup.act(batch))[0], stopped=False, takeover=True)
@@ -217,7 +218,7 @@ class Shield:
         """
         thresholds = steady_thresholds(self.constraint, observations) if thresholds is None else thresholds
         question = self.question(observations, thresholds, measured=measured)
-        found = self.decide(question, actions, preferences=preferences, last_safe=last_safe)
+        found = self.decide(question, actions, preferences=preferences, last_safe=last_safe, near=True)
         return found._replace(upper_bounds=found.upper_bounds.reshape(np.shape(thresholds)))
 
     def outlook(
@@ -259,8 +260,10 @@ class Shield:
         glance: Glance | None = None,
         preferences: Preferences | None = None,
         last_safe: NDArray[Any] | None = None,
+        *,
+        near: bool = False,
     ) -> Decisions:
-        """`filter_batch` for a query; `glance` is what is already known of it. Bounds are (n, K)."""
+        """`filter_batch` for a query; `glance` is what is known of it; `near` if replacements approach proposals."""
         proposals, limits = encode_actions(self.action_space, actions), question.limits
         if len(proposals) != len(limits):
             raise ValueError(f"{len(proposals)} actions for {len(limits)} states: give one for each.")
@@ -289,9 +292,12 @@ class Shield:
             rows, offers = (unsafe, offers) if every(viable) else (unsafe[viable], offers.rows(viable))
             scores = None if preferences is None else np.asarray(preferences(rows, offers.candidates), np.float64)
             best = np.arange(len(rows)), best_candidates(self.action_space, offers, proposals[rows], scores)
+            chosen, found, own = offers.candidates[best], offers.upper_bounds[best], offers.promised == best[1]
+            if near and scores is None and isinstance(self.action_space, spaces.Box):
+                path = path_to(self.action_space, proposals[rows], chosen)
+                own &= ~approach(self._bounds, question.rows(rows), path, chosen, found)
             vouched = vouched.copy()
-            proposals[rows], bounds[rows] = offers.candidates[best], offers.upper_bounds[best]
-            vouched[rows] = offers.promised == best[1]
+            proposals[rows], bounds[rows], vouched[rows] = chosen, found, own
         return Decisions(decode_actions(self.action_space, proposals), intervened, stopped, vouched, bounds)
 
     def glance(self, question: Question, last_safe: NDArray[Any] | None = None) -> Glance:
@@ -359,14 +365,7 @@ class Shield:
 
     def _whole(self, question: Question, few: Outlook) -> Outlook:
         """Query all candidates of these states; actions already known to be safe remain so, with their bounds."""
-        if isinstance(self.action_space, spaces.Discrete):
-            candidates, places, promised = few.candidates, np.arange(len(self._fixed)), few.promised
-        else:
-            rest, size = few.candidates[:, 1:], len(self._fixed)
-            candidates = np.empty((len(rest), size + rest.shape[1], rest.shape[2]))
-            candidates[:, :size], candidates[:, size:] = self._fixed, rest
-            places = np.array([0, *range(size, candidates.shape[1])])
-            promised = np.where(few.promised < 0, -1, places[few.promised])
+        candidates, places, promised = all_candidates(self.action_space, self._fixed, few)
         bounds, widths = self._bounds(question.states, candidates, question.limits)
         safe: Flags = np.all(bounds <= question.limits[:, None], axis=2)
         if some(few.safe):
