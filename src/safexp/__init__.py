@@ -25,6 +25,8 @@ from safexp.constraints import (
 from safexp.core.costs import SignalError
 from safexp.core.extras import MissingExtraError, needed_for
 from safexp.core.files import CheckpointError
+from safexp.core.linear import Linear, LinearFeedback
+from safexp.core.network import Layer, Network
 from safexp.core.obstacles import Obstacles
 from safexp.doctor.examine import Examination, examine
 from safexp.envs.six_values import adapt
@@ -47,6 +49,7 @@ from safexp.quantifiers import (
     Transitions,
     Unknown,
 )
+from safexp.shield.compiled_shield import CompiledShield
 from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.logs import Log, read_log
 from safexp.shield.policy import Answer, ShieldedPolicy
@@ -100,6 +103,7 @@ __all__ = [
     "Calibrated",
     "ChangeModel",
     "CheckpointError",
+    "CompiledShield",
     "Constraint",
     "Decision",
     "Decisions",
@@ -116,13 +120,17 @@ __all__ = [
     "JointChance",
     "Knowledge",
     "Known",
+    "Layer",
     "Layout",
     "LearnedReset",
+    "Linear",
+    "LinearFeedback",
     "Link",
     "Log",
     "Margin",
     "MissingExtraError",
     "NavigationVectorEnv",
+    "Network",
     "NothingSafeError",
     "Obstacles",
     "Penalty",

@@ -140,6 +140,26 @@ class ChangeModel(Quantifier):
             raise
 
     @property
+    def trend(self) -> Trend | None:
+        """Linear part of the changes, or None before the first fit."""
+        return self._trend
+
+    @property
+    def extrapolation(self) -> Extrapolation | None:
+        """Widths away from the data, or None before the first fit."""
+        return self._beyond
+
+    @property
+    def residuals(self) -> list[tuple[float, Quantifier]]:
+        """Scale of each signal's residual, and its regression."""
+        return list(zip(self._scale.tolist(), self._regressions, strict=False))
+
+    @property
+    def sizes(self) -> Array:
+        """Root mean square change (S,) of each signal."""
+        return self._size
+
+    @property
     def knows(self) -> bool:
         return isinstance(self.quantifier, Known) or self._trend is not None
 

@@ -48,6 +48,26 @@ class Polynomial:
         """Root-mean-square residual (v,)."""
 
     @property
+    def weights(self) -> Array:
+        """Weights W (p, v)."""
+        return self._weights
+
+    @property
+    def root(self) -> Array:
+        """Root (p, p) of the uncertainty of the weights."""
+        return self._root
+
+    @property
+    def inputs(self) -> tuple[Array, Array, Array]:
+        """Mean and standard deviation (d,) of the inputs, and the limits (2, d) of standardised ones."""
+        return self._sums["shift"], self._sums["scale"], self._sums["extent"]
+
+    @property
+    def factors(self) -> list[NDArray[np.int64]]:
+        """For each degree from 2 on, every monomial as one of the degree below and an input, (2, number)."""
+        return self._factors
+
+    @property
     def known(self) -> bool:
         """Whether the model has learned anything."""
         return bool(self._sums)

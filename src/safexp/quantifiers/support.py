@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,16 @@ REACH = 1.0
 
 ROUNDING = 1e-6
 """Relative tolerance within which an input that never varied counts as unchanged."""
+
+
+class Ranges(NamedTuple):
+    """Visited range (d,) of every input, the points at which widths become infinite, and 1 / standard deviation."""
+
+    low: Array
+    high: Array
+    least: Array
+    most: Array
+    rate: Array
 
 
 class Support:
@@ -43,6 +53,11 @@ class Support:
     def known(self) -> bool:
         """Whether any inputs were added."""
         return self._count > 0
+
+    @property
+    def ranges(self) -> Ranges:
+        """Ranges of the inputs added so far."""
+        return Ranges(self._low, self._high, self._least, self._most, self._rate)
 
     def add(self, inputs: Array) -> None:
         """Add inputs (n, d)."""

@@ -135,6 +135,25 @@ def with_extra(fixed: Array, n: int, extra: Sequence[Array | float]) -> Array:
     return candidates
 
 
+def first_candidates(
+    space: spaces.Box | spaces.Discrete,
+    fixed: Array,
+    limits: Array,
+    vouched: Array | None,
+    last_safe: NDArray[Any] | None,
+) -> Outlook:
+    """Candidates to try first, not yet queried: the centre, the last safe action, and the user's safe action.
+
+    For discrete actions, all of them.
+    """
+    n, num_costs = limits.shape
+    if isinstance(space, spaces.Discrete):
+        return unasked(np.repeat(fixed[None], n, axis=0), num_costs, vouched)
+    last = np.nan if last_safe is None else encode_actions(space, last_safe)
+    extra = [last] if vouched is None else [last, vouched]
+    return unasked(with_extra(fixed[:1], n, extra), num_costs, vouched)
+
+
 def unasked(candidates: Array, num_costs: int, vouched: Array | None) -> Outlook:
     """Outlook on candidates (n, m, da) before any query; only the user's safe actions (n, da), NaN for none, are known.
 

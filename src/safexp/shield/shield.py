@@ -12,12 +12,15 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from safexp.compiled.source import Precision, write_c
 from safexp.constraints import Constraint
 from safexp.core import files
 from safexp.core.arrays import Array, Controller, Flags, Observations, as_batch, batch_size, every, some
 from safexp.core.encoding import check_action_space, decode_actions, encode_actions, encode_observations
+from safexp.core.network import Network
 from safexp.core.spans import Spans, untimed
 from safexp.quantifiers.base import Quantifier
+from safexp.shield.blueprints import blueprint_of
 from safexp.shield.bounds import as_levels, ask, check_levels, where_demanded
 from safexp.shield.candidates import (
     Glance,
@@ -28,9 +31,8 @@ from safexp.shield.candidates import (
     approach,
     best_candidates,
     candidate_actions,
+    first_candidates,
     path_to,
-    unasked,
-    with_extra,
 )
 from safexp.shield.certificates import certificate_for, warn_of_backup
 from safexp.shield.decisions import Decision, Decisions
@@ -97,18 +99,13 @@ class Shield:
     ) -> None:
         if num_candidates > files.MOST:
             raise ValueError(f"num_candidates={num_candidates} must be at most {files.MOST:,}.")
-        self.constraint = constraint
-        self.quantifier = quantifier = (
-            quantifier
-            if constraint is None
-            else certificate_for(constraint, quantifier, observation_space, check_action_space(action_space), backup)
-        )
-        self.observation_space = observation_space
-        self.action_space = check_action_space(action_space)
-        self.backup = backup
+        self.observation_space, self.action_space = observation_space, check_action_space(action_space)
+        if constraint is not None:
+            quantifier = certificate_for(constraint, quantifier, observation_space, self.action_space, backup)
+        self.quantifier, self.constraint, self.backup = quantifier, constraint, backup
         if backup is not None:
             check_backup(backup, observation_space, self.action_space)
-        self._most = largest_bound(constraint, backup)
+        self.most = largest_bound(constraint, backup)
         self.num_candidates = num_candidates
         self.levels = as_levels(levels, quantifier)
         if safe_action is not None and seed_controller is not None:
@@ -116,10 +113,9 @@ class Shield:
         self.vouched = None if safe_action is None else Vouched(self.action_space, safe_action, verify_safe_action)
         if seed_controller is not None:
             self.vouched = Vouched(self.action_space, seed_controller, verify=False, everywhere=False)
-        self.failures = 0
-        self.last_failure = ""
+        self.failures, self.last_failure = 0, ""
         self.span: Spans = untimed
-        self._fixed = candidate_actions(self.action_space, num_candidates)
+        self.candidates = candidate_actions(self.action_space, num_candidates)
 
     def fit(self, log: Log | str | Path) -> None:
         """Learn from logged transitions or a log file (`read_log`); without a constraint, from costs in [0, 1]."""
@@ -163,6 +159,18 @@ class Shield:
         files.expect(document, "shield", path)
         with files.understood(path):
             return build_shield(cls, document["shield"], arrays, constraint, quantifier, safe_action, backup)
+
+    def export_c(
+        self, path: str | Path, *, precision: Precision = "double", policy: Network | None = None, braking: float = 0.0
+    ) -> None:
+        """Write the shield, and a policy, as C99 without dependencies: `path`, which ends with .c, and its header.
+
+        Its name becomes the prefix of the functions. For `braking` see `ShieldedPolicy`.
+
+        Raises:
+            ValueError: if a part of the shield cannot be exported, with the reason.
+        """
+        write_c(blueprint_of(self), Path(path), precision=precision, policy=policy, braking=braking)
 
     def restore(self, arrays: files.Arrays) -> None:
         """Restore the learned state of a described shield: its quantifier and the outcomes of its safe action."""
@@ -349,23 +357,15 @@ class Shield:
         return np.asarray((bounds[0] <= question.limits).all(axis=1) & np.isfinite(candidates).all(axis=1))
 
     def _few(self, question: Question, last_safe: NDArray[Any] | None) -> Outlook:
-        """First candidates, not yet queried: the centre, the last safe action, and the user's safe action.
-
-        For discrete actions, all of them.
-        """
-        n, num_costs = question.limits.shape
+        """First candidates, not yet queried."""
         vouched = None
         if self.vouched is not None:
             vouched = self.vouched.actions(question.observations, question.states, question.first)
-        if isinstance(self.action_space, spaces.Discrete):
-            return unasked(np.repeat(self._fixed[None], n, axis=0), num_costs, vouched)
-        last = np.nan if last_safe is None else encode_actions(self.action_space, last_safe)
-        extra = [last] if vouched is None else [last, vouched]
-        return unasked(with_extra(self._fixed[:1], n, extra), num_costs, vouched)
+        return first_candidates(self.action_space, self.candidates, question.limits, vouched, last_safe)
 
     def _whole(self, question: Question, few: Outlook) -> Outlook:
         """Query all candidates of these states; actions already known to be safe remain so, with their bounds."""
-        candidates, places, promised = all_candidates(self.action_space, self._fixed, few)
+        candidates, places, promised = all_candidates(self.action_space, self.candidates, few)
         bounds, widths = self._bounds(question.states, candidates, question.limits)
         safe: Flags = np.all(bounds <= question.limits[:, None], axis=2)
         if some(few.safe):
@@ -383,11 +383,11 @@ class Shield:
 
     def _bounds(self, states: Array, candidates: Array, limits: Array) -> tuple[Array, Array]:
         """Upper bounds and widths (n, m, K) of the candidates' costs (n, m, da)."""
-        return where_demanded(self._ask, states, candidates, limits, self._most)
+        return where_demanded(self._ask, states, candidates, limits, self.most)
 
     def _ask(self, states: Array, candidates: Array) -> tuple[Array, Array]:
         with self.span("quantifier"):
-            bounds, widths, problem = ask(self.quantifier, states, candidates, self.levels, self._most)
+            bounds, widths, problem = ask(self.quantifier, states, candidates, self.levels, self.most)
         if problem:
             self._failed(problem)
         return bounds, widths
