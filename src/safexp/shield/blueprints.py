@@ -29,7 +29,7 @@ def blueprint_of(shield: Shield) -> Blueprint:
         shield.action_space,
         shield.constraint,
         shield.candidates,
-        SHORTER ** np.arange(1, APPROACH + 1),
+        np.power(SHORTER, np.arange(1.0, APPROACH + 1)),
         shield.levels,
         shield.most,
         _vouched(shield),
