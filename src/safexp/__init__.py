@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from safexp.backups.backup import Backup
 from safexp.backups.penalty import Penalty
 from safexp.backups.recovery import Fallback, Recovery, Reset
+from safexp.check.check_env import EnvCheck, check_env
 from safexp.constraints import (
     AllOf,
     Budget,
@@ -24,6 +25,8 @@ from safexp.constraints import (
 from safexp.core.costs import SignalError
 from safexp.core.extras import MissingExtraError, needed_for
 from safexp.core.files import CheckpointError
+from safexp.core.linear import Linear, LinearFeedback
+from safexp.core.network import Layer, Network
 from safexp.core.obstacles import Obstacles
 from safexp.doctor.examine import Examination, examine
 from safexp.envs.six_values import adapt
@@ -46,6 +49,7 @@ from safexp.quantifiers import (
     Transitions,
     Unknown,
 )
+from safexp.shield.compiled_shield import CompiledShield
 from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.logs import Log, read_log
 from safexp.shield.policy import Answer, ShieldedPolicy
@@ -64,6 +68,7 @@ if TYPE_CHECKING:
     from safexp.envs.refusals import NothingSafeError
     from safexp.envs.saute import Saute
     from safexp.envs.vector import as_vec_env
+    from safexp.envs.wrapped import wrap
     from safexp.learners import CPO, TRPO, TRPOLagrangian
     from safexp.mase.agent import Agent
     from safexp.mase.baseline import Baseline
@@ -98,11 +103,13 @@ __all__ = [
     "Calibrated",
     "ChangeModel",
     "CheckpointError",
+    "CompiledShield",
     "Constraint",
     "Decision",
     "Decisions",
     "DeepGP",
     "EarlyTermination",
+    "EnvCheck",
     "ExactGP",
     "Examination",
     "Fallback",
@@ -113,13 +120,17 @@ __all__ = [
     "JointChance",
     "Knowledge",
     "Known",
+    "Layer",
     "Layout",
     "LearnedReset",
+    "Linear",
+    "LinearFeedback",
     "Link",
     "Log",
     "Margin",
     "MissingExtraError",
     "NavigationVectorEnv",
+    "Network",
     "NothingSafeError",
     "Obstacles",
     "Penalty",
@@ -151,6 +162,7 @@ __all__ = [
     "Within",
     "adapt",
     "as_vec_env",
+    "check_env",
     "examine",
     "export_onnx",
     "gate",
@@ -159,6 +171,7 @@ __all__ = [
     "run",
     "safety_gymnasium",
     "sweep",
+    "wrap",
 ]
 
 _LATER = MappingProxyType(
@@ -173,6 +186,7 @@ _LATER = MappingProxyType(
             "safexp.envs.recording:Recording",
             "safexp.envs.saute:Saute",
             "safexp.envs.vector:as_vec_env",
+            "safexp.envs.wrapped:wrap",
             "safexp.learners:CPO",
             "safexp.learners:TRPO",
             "safexp.learners:TRPOLagrangian",

@@ -1,4 +1,4 @@
-"""The command line: `safexp train | sweep | play | reproduce | report | audit | doctor | tasks | bench`."""
+"""The command line: `safexp train | sweep | play | reproduce | report | audit | check | doctor | tasks | bench`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tyro
 
 from safexp.commands.audit import audit
 from safexp.commands.bench import bench
+from safexp.commands.check import check
 from safexp.commands.doctor import doctor
 from safexp.commands.play import play
 from safexp.commands.report import report
@@ -38,6 +39,7 @@ def run_command(words: list[str]) -> int:
         "reproduce": reproduce,
         "report": report,
         "audit": audit,
+        "check": check,
         "doctor": doctor,
         "tasks": tasks,
         "bench": bench,

@@ -170,3 +170,15 @@ def test_limits_from_the_command_line(text, expected):
 def test_limits_from_the_command_line_that_are_none(text):
     with pytest.raises(ValueError, match=r"is not name:low:high, such as current:-100:100"):
         parse_within(text)
+
+
+def test_a_margin_may_be_a_function_of_the_observations():
+    constraint = Margin(2.0, key=lambda observations: 1.0 - np.abs(observations[:, 0]))
+    np.testing.assert_allclose(constraint.now(np.array([[0.25], [-3.0]]))[:, 0], [0.75, -2.0])
+    assert constraint.violated(np.zeros(()), np.array([0.5, -0.1]))
+    assert not constraint.violated(np.zeros(()), np.array([0.5, 0.0]))
+
+
+def test_distances_of_costs_in_the_units_of_the_signals():
+    assert Within("current", -100.0, 100.0).in_units(0.1) == (20.0, 20.0)
+    assert AllOf(Budget(3.0, cost_max=5.0), Within("level", high=4.0)).in_units(0.1) == pytest.approx((0.5, 0.8))

@@ -20,6 +20,7 @@ READERS_OWN = {
     "backups.md": {"envs", "regulator"},
     "obstacles.md": {"envs", "log", "brake", "drive_out"},
     "emergency-stop.md": {"envs", "brake"},
+    "check.md": {"env"},
     "doctor.md": {"shield", "env", "controller", "cautious_controller"},
     "deployment.md": {"low", "high", "env", "controller", "cautious_controller", "brake", "running", "plant"},
 }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from safexp import Budget, Instantaneous, Known, Penalty, Shield, StateVisits, Unknown
+from safexp import Budget, Calibrated, Instantaneous, Known, Penalty, Shield, StateVisits, Unknown
 from safexp.backups.recovery import Reset
 from safexp.envs.guard import MAX_STARTS, Guard
 from safexp.envs.refusals import NothingSafeError
@@ -88,6 +88,10 @@ def test_some_environments_may_start_badly_as_long_as_one_does_not():
     [
         (Unknown(), "Unknown certifies nothing where less remains"),
         (Known(lambda states, actions: np.ones(len(states))), "Give seed_data="),
+        (
+            Calibrated(Known(lambda states, actions: np.ones(len(states)))),
+            "Calibrated has 0 stretches, and 59 are needed .* so nothing is certified; .* Give seed_data=",
+        ),
         (Known(lambda states, actions: np.full(len(states), np.nan)), "The quantifier failed: "),
     ],
 )

@@ -108,12 +108,22 @@ def test_a_width_of_one_says_nothing_and_a_distance_at_the_end_is_near():
     assert measure(says(0.0, 0.999), data_of([0.25]), np.ones(1)).vacuous == 0
 
 
-def test_of_several_costs_one_that_is_vacuous_or_near_suffices():
+def test_of_several_costs_one_that_is_near_suffices_and_all_must_be_vacuous():
     both = PerCost(says(0.5, 0.1), says(0.5, 1.0))
     costs = np.array([[0.5, 0.5], [0.5, 0.5]])
     limits = np.array([[0.5, 0.0], [0.0, 0.0]])
     found = measure(both, Transitions(np.zeros((2, 1)), np.zeros((2, 1)), costs), limits)
-    assert found == Coverage(rows=2, covered=2, exceeded=0, vacuous=2, near=1, near_covered=1)
+    assert found == Coverage(rows=2, covered=2, exceeded=0, vacuous=0, near=1, near_covered=1)
+    neither = PerCost(says(0.5, 1.0), says(0.5, 1.0))
+    assert measure(neither, Transitions(np.zeros((2, 1)), np.zeros((2, 1)), costs), limits).vacuous == 2
+
+
+def test_calibration_of_several_costs_counts_those_that_say_something():
+    both = PerCost(says(0.5, 0.1), says(0.5, 1.0))
+    found = calibration(both, Transitions(np.zeros((2, 1)), np.zeros((2, 1)), np.array([[0.5, 0.0], [0.65, 0.5]])))
+    assert found.rows == 2
+    assert found.within[FACTORS.index(1.0)] == 1
+    assert found.within[FACTORS.index(2.0)] == 2
 
 
 def test_calibration_counts_what_lies_within_each_multiple_of_the_width():

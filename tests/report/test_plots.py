@@ -147,5 +147,13 @@ def test_coverage_of_several_seeds_is_of_all_their_transitions(make_run: MakeRun
     assert list(covering(runs)[0].figure.data[0].y) == [0.6, 0.9, 1.0]
 
 
+def test_near_is_given_in_the_units_of_the_constraint(make_run: MakeRun) -> None:
+    run = covered(make_run("a"), [0.5, 0.9])
+    assert "within 0.1 of their threshold (0.1 of the cost)" in covering([run])[1].caption
+    limits = {"constraint": "within", "limit": None, "within": ("current:-100:100", "heat::50")}
+    config = replace(run.config, **limits, quantifier="sparse-gp")
+    assert "(20 of current, 10 of heat)" in covering([replace(run, config=config)])[1].caption
+
+
 def test_a_quantifier_that_says_nothing_is_not_drawn(make_run: MakeRun) -> None:
     assert covering([covered(make_run("a"), [1.0], vacuous=True), make_run("b", method="bare")]) == []

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tyro
 
 from safexp.runs.config import RunConfig
 
@@ -110,3 +111,8 @@ def test_every_seed_has_its_own_folder() -> None:
     config = RunConfig(task="mine:My-v0")
     assert config.folder == Path("runs/mine-My-v0-mase-0")
     assert dataclasses.replace(config, seed=1).folder == Path("runs/mine-My-v0-mase-1")
+
+
+@pytest.mark.parametrize(("words", "calibrate"), [([], None), (["--calibrate"], True), (["--no-calibrate"], False)])
+def test_calibration_is_a_flag_on_the_command_line(words: list[str], calibrate: bool | None) -> None:
+    assert tyro.cli(RunConfig, args=words).calibrate is calibrate

@@ -161,3 +161,4 @@ def test_a_run_that_breaks_keeps_its_finished_epochs(tmp_path: Path, error: type
     assert found.status == ("interrupted" if error is KeyboardInterrupt else "failed")
     traceback = tmp_path / "broken" / "error.txt"
     assert traceback.exists() == (error is ZeroDivisionError)
+    assert (tmp_path / "broken" / "agent.safexp").exists() == (error is ZeroDivisionError)

@@ -52,21 +52,35 @@ def test_a_safe_proposal_passes_unchanged():
     assert decision.upper_bound == pytest.approx(np.linalg.norm(action) / 2)
 
 
-def test_an_unsafe_proposal_is_replaced_by_the_nearest_safe_candidate():
+def test_an_unsafe_proposal_is_replaced_by_an_action_between_it_and_the_nearest_safe_candidate():
     shield = shield_of(Known(radius_cost))
     proposal = np.array([1.0, 0.9], dtype=np.float32)
     decision = shield.filter(np.zeros(2), proposal, 0.4)
     assert decision.intervened
     candidates = candidate_actions(SQUARE, 64)
     safe = candidates[radius_cost(None, candidates) <= 0.4]
-    np.testing.assert_allclose(decision.action, safe[np.linalg.norm(safe - proposal, axis=1).argmin()])
+    start = safe[np.linalg.norm(safe - proposal, axis=1).argmin()]
+    way, gone = proposal - start, decision.action - start
+    share = (gone @ way) / (way @ way)
+    np.testing.assert_allclose(gone, share * way, atol=1e-6)  # on the straight line
+    longest = max(part for part in np.linspace(0, 1, 1001) if np.linalg.norm(start + part * way) / 2 <= 0.4)
+    assert 0.75 * longest <= share <= longest + 1e-3
+    assert decision.upper_bound == pytest.approx(np.linalg.norm(decision.action) / 2)
     assert decision.upper_bound <= 0.4
 
 
 def test_the_last_safe_action_is_a_candidate():
-    last = np.array([0.51, 0.52], dtype=np.float32)
-    decision = shield_of(Known(radius_cost)).filter(np.zeros(2), np.array([0.6, 0.6]), 0.37, last_safe=last)
-    np.testing.assert_array_equal(decision.action, last)
+    last, proposal = np.array([0.51, 0.52], dtype=np.float32), np.array([0.6, 0.6])
+    shield = shield_of(Known(radius_cost))
+    with_last, without = (shield.filter(np.zeros(2), proposal, 0.37, last_safe=one).action for one in (last, None))
+    assert np.linalg.norm(with_last - proposal) < np.linalg.norm(last - proposal) < np.linalg.norm(without - proposal)
+    assert np.linalg.det([with_last - last, proposal - last]) == pytest.approx(0.0, abs=1e-7)
+
+
+def test_a_proposal_that_is_not_a_number_is_replaced_by_a_candidate():
+    decision = shield_of(Known(radius_cost)).filter(np.zeros(2), np.full(2, np.nan), 0.4)
+    assert decision.intervened
+    assert (candidate_actions(SQUARE, 64) == decision.action).all(axis=1).any()
 
 
 def test_nothing_is_safe_below_every_bound():

@@ -30,6 +30,8 @@ class Backup(Recovery):
         horizon: number of steps that a certificate covers: until it has come to rest, or to where it can stay.
         hold: numbers of steps for which a certified action is held before the controller drives; one option for each.
         others: further controllers with their horizons.
+        keep: number of steps for which the replacement of a refused proposal is kept while it is certified. A shield
+            without memory can hold a robot in front of an obstacle for ever: it turns aside, and the policy turns back.
         drills: share of the steps spent on drills, in which it drives from a certified state for its horizon to check
             the certificate.
         penalty: subtracted from the reward of every step that it drives, except for drills.
@@ -49,6 +51,7 @@ class Backup(Recovery):
         *,
         hold: Sequence[int] = (0,),
         others: Sequence[tuple[Controller, int]] = (),
+        keep: int = 0,
         drills: float = 0.01,
         penalty: float = 0.0,
         rescue: Controller | None = None,
@@ -61,6 +64,8 @@ class Backup(Recovery):
                 raise ValueError(f"Backup(horizon={steps}) must be a whole number of steps, at least 1.")
         if not (len(hold) and all(isinstance(one, int | np.integer) and one >= 0 for one in hold)):
             raise ValueError(f"Backup(hold={hold!r}) must be one or more whole numbers of steps, such as (0, 20).")
+        if not (isinstance(keep, int | np.integer) and keep >= 0):
+            raise ValueError(f"Backup(keep={keep}) must be a whole number of steps.")
         if not 0 <= drills < 1:
             raise ValueError(f"Backup(drills={drills}) must be a share of the steps, in [0, 1).")
         self.controller = controller
@@ -69,6 +74,7 @@ class Backup(Recovery):
             *(Option(controller, int(horizon), int(steps)) for steps in hold),
             *(Option(one, int(steps)) for one, steps in others),
         )
+        self.keep = int(keep)
         self.drills = drills
         self.rescue = rescue
 

@@ -53,6 +53,8 @@ class Recovery(ABC):
     """Number of steps that certificates look ahead to it; 0 if they do not."""
     options: Sequence[Option] = ()
     """Ways to safety that certificates look ahead to."""
+    keep: int = 0
+    """Number of steps for which the replacement of a refused proposal is kept."""
     drills: float = 0.0
     """Share of the steps spent on drills."""
     after: Controller | None = None

@@ -21,15 +21,20 @@ class Takeovers:
     The option is only looked up when it is needed, with the state and the action that were certified; `settle` looks it
     up before the certificates change.
 
+    Replacements of refused proposals are kept for `keep` steps: `kept` proposes them again.
+
     Args:
         options: the backup's options; the first drives where no certificate says otherwise.
         num_envs: n.
         choose: returns the option of a certified action.
+        keep: number of steps for which a replacement is kept.
     """
 
-    def __init__(self, options: Sequence[Option], num_envs: int, choose: Choose) -> None:
+    def __init__(self, options: Sequence[Option], num_envs: int, choose: Choose, keep: int = 0) -> None:
         self._options = options
         self._choose = choose
+        self._keep = keep
+        self._left = np.zeros(num_envs, dtype=np.int64)
         self._which = np.zeros(num_envs, dtype=np.int64)  # -1 where it has not been looked up
         self._since = np.full(num_envs, np.iinfo(np.int32).max, dtype=np.int64)
         self._held: NDArray[Any] | None = None
@@ -45,10 +50,24 @@ class Takeovers:
         self._since[rows] = 0
         self._which[rows] = -1 if len(self._options) > 1 else 0
 
+    def kept(self, proposals: NDArray[Any]) -> tuple[NDArray[Any], Flags]:
+        """Proposals (n, ...), with replacements that are kept in place of some, and which (n,) these are."""
+        rows = self._left > 0
+        if not rows.any():
+            return proposals, rows
+        assert self._held is not None, "an action was certified before"
+        return np.where(rows.reshape(-1, *[1] * (proposals.ndim - 1)), self._held, proposals), rows
+
+    def replaced(self, rows: Flags, over: Flags) -> None:
+        """Keep the replacements of these rows (n,); in those marked `over` nothing is kept any longer."""
+        self._left = np.where(rows, self._keep, np.maximum(self._left - 1, 0))
+        self._left[over] = 0
+
     def reset(self, rows: Flags) -> None:
         """Let the first option drive in these rows, with nothing to hold: no certificate says otherwise."""
         self._which[rows] = 0
         self._since[rows] = np.iinfo(np.int32).max
+        self._left[rows] = 0
 
     def settle(self, rows: Flags) -> None:
         """Look up the options of these rows."""

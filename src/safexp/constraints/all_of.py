@@ -87,6 +87,9 @@ class AllOf(Constraint):
     def true_cost(self, signal: Array) -> Array:
         return self._each(lambda part, own: part.true_cost(own), signal)
 
+    def in_units(self, distance: float) -> tuple[float, ...]:
+        return tuple(own for part in self.parts for own in part.in_units(distance))
+
     def limits_at(self, steps: NDArray[np.int64]) -> Array:
         return _side_by_side([part.limits_at(steps) for part in self.parts])
 

@@ -120,6 +120,10 @@ class Constraint(ABC):
         """
         return (thresholds - costs).reshape(len(costs), -1).min(axis=1) * self.cost_max
 
+    def in_units(self, distance: float) -> tuple[float, ...]:
+        """A distance between scaled costs in the user's units, one for each limited cost."""
+        return (distance * self.cost_max,)
+
     def start(self, observations: Observations) -> Array:
         """State (n, w) at the first observation of an episode."""
         return np.zeros((batch_size(observations), self.memory))

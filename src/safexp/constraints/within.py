@@ -157,6 +157,9 @@ class Within(Constraint):
         distances = sides.sign * (sides.reference - measured[:, sides.which]) / sides.scale + moved
         return np.asarray((distances * sides.scale if len(self.sources) == 1 else distances).min(axis=1))
 
+    def in_units(self, distance: float) -> tuple[float, ...]:
+        return tuple((2 * distance * self.sides.scale).tolist())
+
     def settled(self, limits: Array) -> Within:
         if not self.varies or not len(limits):
             return self
@@ -258,8 +261,11 @@ class Within(Constraint):
         return scales
 
 
-def Margin(scale: float = 1.0, key: str = "margin") -> Within:  # noqa: N802 (a constraint like the others)
-    """The signed distance `info[key]` to a limit never falls below zero: `Within(key, low=0, scale=scale)`."""
+def Margin(scale: float = 1.0, key: SignalSource = "margin") -> Within:  # noqa: N802 (a constraint like the others)
+    """A signed distance to a limit never falls below zero: `Within(key, low=0, scale=scale)`.
+
+    The distance is `info[key]`, an entry of the observation, or a function of the observations (n, ...).
+    """
     return Within(key, low=0.0, scale=scale)
 
 

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
-from safexp.doctor.findings import Finding, listed, percent
+from safexp.core.findings import Finding, listed, percent
 
 NEIGHBOURS = 5
 MOST_KNOWN, MOST_ASKED = 6000, 1500

@@ -11,10 +11,10 @@ import numpy as np
 from gymnasium import spaces
 
 from safexp.constraints import Within
+from safexp.core.findings import listed, percent
 from safexp.core.signals import SignalSource, name_of_signal
 from safexp.doctor.actions import FEW, NEARLY, Actions
 from safexp.doctor.coverage import ROOM, CoverageCheck
-from safexp.doctor.findings import listed, percent
 from safexp.doctor.models import NOTABLE, Choice, Models
 from safexp.doctor.nearness import STEPS_AWAY, Nearness
 from safexp.quantifiers import Calibrated

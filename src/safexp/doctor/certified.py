@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from safexp.core.arrays import Array, Flags
 from safexp.core.encoding import encode_actions
-from safexp.doctor.findings import Finding, listed, percent
+from safexp.core.findings import Finding, listed, percent
 from safexp.doctor.subject import LimitedSignals
 from safexp.quantifiers import Calibrated
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from safexp.doctor.findings import Finding, listed, percent
+from safexp.core.findings import Finding, listed, percent
 from safexp.doctor.models import SPLITS, Choice, Split, held_out, scores_of, some_stretches
 from safexp.doctor.subject import LimitedSignals
 from safexp.quantifiers import Calibrated

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
-from safexp.doctor.findings import Finding, percent
+from safexp.core.findings import Finding, percent
 
 FURTHEST = 30
 """Largest number of steps examined."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ from gymnasium import spaces
 
 from safexp.constraints import Constraint, Within
 from safexp.core.encoding import check_action_space
+from safexp.core.findings import Finding, Severity, listed, worst
 from safexp.doctor.actions import Actions, action_findings, examine_actions
 from safexp.doctor.advice import Need, lookahead_lines, needs_of, shield_lines
 from safexp.doctor.certified import Certified, certified_findings, examine_certified
 from safexp.doctor.coverage import CoverageCheck, calibrated_model, coverage_findings, examine_coverage
 from safexp.doctor.delay import Response, delay_findings, examine_delay
-from safexp.doctor.findings import VERDICTS, Finding, Severity, listed, worst
 from safexp.doctor.folds import Fold, examine_fold, fold_findings
 from safexp.doctor.inputs import InputCheck, examine_inputs, input_findings
 from safexp.doctor.models import MODEL_KINDS, Choice, ModelKind, Models, compare_models, model_findings
@@ -35,6 +36,15 @@ from safexp.shield.logs import Log, read_log
 
 LEAST_STRETCHES, LEAST_ROWS = 5, 100
 """Numbers of rows and stretches below which models are not compared."""
+
+VERDICTS: Mapping[Severity, str] = MappingProxyType(
+    {
+        "ok": "Good: an honest shield can be made from this log.",
+        "caution": "Good with cautions: an honest shield can be made from this log; read the cautions first.",
+        "stop": "No honest shield can be made from this log as it is.",
+    }
+)
+"""The verdict for the most serious finding."""
 
 BINS = 60
 """Of the histograms of signals."""

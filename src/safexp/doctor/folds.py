@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
-from safexp.doctor.findings import Finding, percent
+from safexp.core.findings import Finding, percent
 
 CELLS = 80
 """Number of local neighbourhoods examined."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
-from safexp.doctor.findings import Finding, listed
+from safexp.core.findings import Finding, listed
 
 SAME = 1e-6
 """Largest unexplained part of a redundant input, as a share of its standard deviation: room for rounding."""

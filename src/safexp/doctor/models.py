@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from safexp.core.arrays import Array, Flags
-from safexp.doctor.findings import Finding, listed, percent
+from safexp.core.findings import Finding, listed, percent
 from safexp.doctor.subject import LimitedSignals
 from safexp.quantifiers import ChangeModel, ExactGP, FeatureRegression, Quantifier, SparseGP
 from safexp.quantifiers.base import Transitions, rows_of, stretches_of

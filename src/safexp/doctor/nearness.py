@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from safexp.core.arrays import Array
-from safexp.doctor.findings import Finding, percent
+from safexp.core.findings import Finding, percent
 from safexp.doctor.subject import LimitedSignals
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from safexp.core.arrays import Array, Flags, Observations
-from safexp.doctor.findings import Finding, listed, percent
+from safexp.core.findings import Finding, listed, percent
 from safexp.shield.logs import Log
 
 JOINED = 1e-4

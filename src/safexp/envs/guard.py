@@ -115,7 +115,7 @@ class Guard(Recording):
         discounts = discounts_of(constraint)
         longest = max((option.steps for option in self.backup.options), default=0)
         self.drills = Drills(n, longest, self.backup.drills, discounts)
-        self.takeovers = Takeovers(self.backup.options, n, shield.option_after)
+        self.takeovers = Takeovers(self.backup.options, n, shield.option_after, self.backup.keep)
         self.promises = Promises(n, ~np.isnan(discounts))
         self._states: Array = np.empty((n, 0))
         self._viable = self._everywhere
@@ -154,13 +154,14 @@ class Guard(Recording):
             if self._driving.any() and not self.backup.horizon:
                 actions = actions.copy()
                 actions[self._driving] = self.backup.act(take(self._raw, self._driving))
+            actions, kept = self.takeovers.kept(actions)
             with self.span("shield"):
                 last = self._last_safe if self.backup.horizon and self._glance is None else None
                 self._decisions = self.shield.decide(
                     self._question, actions, self._glance, self._preferences_here(), last_safe=last
                 )
             if self.backup.horizon:
-                self._hand_over()
+                self._hand_over(kept)
             elif self._decisions.stopped.any():
                 raise NothingSafeError("the shield lost its certificate between two steps; nothing was executed.")
         executed, intervened, _, vouched, bounds = self._decisions
@@ -172,8 +173,11 @@ class Guard(Recording):
             self.pupil(self.observations, self._proposed, executed, intervened | takeovers)
         return Chosen(executed, intervened, takeovers, bounds.reshape(thresholds.shape), self._drilling)
 
-    def _hand_over(self) -> None:
-        """Let the backup drive where a drill runs, and where nothing is certified until a proposal is again."""
+    def _hand_over(self, kept: Flags) -> None:
+        """Let the backup drive where a drill runs, and where nothing is certified until a proposal is again.
+
+        Where an earlier replacement was `kept` (n,) in place of the proposal, that counts as an intervention, too.
+        """
         decided, drilling = self._decisions, self.drills.running
         certified = ~(decided.stopped | (self._driving & decided.intervened & ~decided.vouched))
         self._driving = drilling | ~certified
@@ -188,6 +192,9 @@ class Guard(Recording):
             self._decisions = Decisions(
                 actions, decided.intervened & kept, self._nowhere, decided.vouched & kept, bounds
             )
+        self.takeovers.replaced(self._decisions.intervened, self._driving)
+        if kept.any():
+            self._decisions = self._decisions._replace(intervened=self._decisions.intervened | (kept & ~self._driving))
         self._drilling = drilling
         own = ~self._driving & ~self._decisions.vouched
         self.takeovers.certify(own, self._states, self._decisions.actions)

@@ -22,13 +22,13 @@ class Infos(Sequence[Info]):
     first access and kept, so that entries can be added to it.
 
     Args:
-        columns: entries of all environments by name, n each.
+        columns: entries of all environments by name, n each; `groups` are dicts of such columns by name (`add`).
         rows: existing dicts of the environments, None for an environment without one.
     """
 
     def __init__(self, columns: Mapping[str, NDArray[Any]], rows: Sequence[Info | None]) -> None:
         self.columns = dict(columns)
-        self._groups: dict[str, dict[str, Column]] = {}
+        self.groups: dict[str, dict[str, Column]] = {}
         self._rows = list(rows)
 
     @classmethod
@@ -52,13 +52,13 @@ class Infos(Sequence[Info]):
         row = self._rows[index]
         if row is None:
             row = {name: column[index] for name, column in self.columns.items()}
-            row |= {name: _entries(group, index) for name, group in self._groups.items()}
+            row |= {name: _entries(group, index) for name, group in self.groups.items()}
             self._rows[index] = row
         return row
 
     def add(self, name: str, group: dict[str, Column]) -> None:
         """Give every environment a dict with its entries in these columns, under this name."""
-        self._groups[name] = group
+        self.groups[name] = group
         for index, row in enumerate(self._rows):
             if row is not None:
                 row[name] = _entries(group, index)

@@ -10,6 +10,8 @@ from stable_baselines3.common.vec_env import VecEnv
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array
 from safexp.core.signals import name_of_signal
+from safexp.quantifiers.calibrated import Calibrated
+from safexp.quantifiers.per_cost import PerCost
 from safexp.quantifiers.unknown import Unknown
 from safexp.shield.shield import Shield
 
@@ -37,7 +39,11 @@ def advice(constraint: Constraint, shield: Shield, measured: Array) -> str:
             )
     if shield.last_failure:
         return f"The quantifier failed: {shield.last_failure}."
-    return UNKNOWN if isinstance(shield.quantifier, Unknown) else ADVICE
+    if isinstance(shield.quantifier, Unknown):
+        return UNKNOWN
+    parts = shield.quantifier.parts if isinstance(shield.quantifier, PerCost) else (shield.quantifier,)
+    short = [part.shortage for part in parts if isinstance(part, Calibrated) and part.shortage]
+    return f"{short[0]}. {ADVICE}" if short else ADVICE
 
 
 def check_spaces(venv: VecEnv) -> None:

@@ -12,7 +12,7 @@
     10     else:
     11       append the transition ...................................... the learner's buffer
     14   optimise π by an unconstrained RL algorithm .................... learner.train
-    15   update the quantifier Γ and rewrite the stored penalties ....... update, below
+    15   update the quantifier Γ and rewrite the stored penalties ....... Refit.learn, StopHistory.rewrite
 
 Lines 2-14 run inside `learner.learn`: the learner steps what it sees as ordinary environments. An epoch (line 1) is
 one rollout of an on-policy learner, or `epoch_steps` steps of an off-policy one.
@@ -20,10 +20,9 @@ one rollout of an on-policy learner, or `epoch_steps` steps of an off-policy one
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +34,8 @@ from safexp.backups.recovery import Recovery
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Controller, Observations, as_batch
 from safexp.core.encoding import encode_observations
-from safexp.envs.guard import Guard
+from safexp.envs.guarded import Trust, guarded
+from safexp.envs.refit import Refit
 from safexp.envs.vector import as_vec_env
 from safexp.mase.agent import Agent
 from safexp.mase.critics import Replacement, preferences_of
@@ -45,18 +45,12 @@ from safexp.mase.learner import make_learner
 from safexp.mase.replay import Rewriting
 from safexp.mase.warm_start import clone_log
 from safexp.quantifiers import Quantifier
-from safexp.quantifiers.foreign import check_round_trip
-from safexp.records.coverage import Coverage, measure, total
+from safexp.records.coverage import Coverage
 from safexp.records.input_shift import InputSample
 from safexp.shield.candidates import SafeAction
 from safexp.shield.decisions import Decision
 from safexp.shield.logs import Log, read_log
 from safexp.shield.shield import Shield
-from safexp.shield.transitions import parts_of
-
-log = logging.getLogger("safexp")
-
-Trust = Literal["calibrated", "uncalibrated"]
 
 
 class _Proposal(NamedTuple):
@@ -127,58 +121,27 @@ class MASE(Agent):
         imitation: float = 0.0,
         trust: Trust = "calibrated",
     ) -> None:
-        for name, given, kind in [
-            ("constraint", constraint, Constraint),
-            ("quantifier", quantifier, Quantifier),
-            ("penalty", penalty, Penalty),
-            ("backup", backup, Recovery),
-        ]:
-            if not isinstance(given, kind) and not (given is None and name in ("penalty", "backup")):
-                raise TypeError(f"{name}={given!r} is not a safexp.{kind.__name__}.")
-        venv = as_vec_env(env)
-        shield = Shield(
-            quantifier,
-            venv.observation_space,
-            venv.action_space,
-            constraint=constraint,
-            levels=levels,
-            safe_action=safe_action,
-            verify_safe_action=verify_safe_action,
-            seed_controller=seed_controller,
-            backup=backup if backup is not None and backup.horizon else None,
-        )
-        quantifier = shield.quantifier
-        for limit, own in zip(parts_of(constraint), shield.levels or (), strict=False):
-            if own is not None and not limit.on_realised_cost:
-                raise ValueError(f"levels={levels} would round the risks of JointChance down to zero: leave them out.")
-        if constraint.on_realised_cost and not quantifier.bounds_realised_cost:
-            log.warning(
-                "%s limits realised costs, but %s bounds their expectation: noise may exceed the bound",
-                type(constraint).__name__,
-                type(quantifier).__name__,
-            )
-        if trust not in get_args(Trust):
-            raise ValueError(f"trust={trust!r} is not one of {', '.join(get_args(Trust))}.")
-        self._untested = any(part.on_every_step for part in parts_of(constraint)) and not quantifier.promises_coverage
-        if self._untested and trust != "uncalibrated" and shielding:
-            raise ValueError(
-                f"{type(constraint).__name__} limits every step, and the widths of {type(quantifier).__name__} are a "
-                "fit without a guarantee: give Calibrated(...) of it, or trust='uncalibrated'."
-            )
         if isinstance(seed_data, str | Path):
             seed_data = read_log(seed_data)
-        if seed_data is not None:
-            shield.fit(seed_data)
-        check_round_trip(quantifier)
-        self.guard = Guard(
-            venv, constraint, shield, penalty, shielding=shielding, show_threshold=show_threshold, backup=backup
+        self.guard = guarded(
+            env,
+            constraint,
+            quantifier,
+            penalty=penalty,
+            seed_data=seed_data,
+            safe_action=safe_action,
+            seed_controller=seed_controller,
+            backup=backup,
+            levels=levels,
+            verify_safe_action=verify_safe_action,
+            show_threshold=show_threshold,
+            shielding=shielding,
+            trust=trust,
         )
         super().__init__(self.guard, epoch_steps)
-        self.shield: Shield = shield
-        self.coverage: list[Coverage] = []
-        self._covered: list[Coverage] = []
-        self._reached: dict[str, Any] = self.guard.frontier.take()
-        self.inputs: InputSample = InputSample(seed or 0)
+        self.shield: Shield = self.guard.shield
+        self._refit = Refit(self.guard, seed)
+        self.inputs: InputSample = self._refit.inputs
         self.rewriting = rewriting
         self.learner_options = dict(learner_options or {})
         self.learner = make_learner(learner, self.guard, self.learner_options, seed)
@@ -200,6 +163,11 @@ class MASE(Agent):
         return self.shield.quantifier
 
     @property
+    def coverage(self) -> list[Coverage]:
+        """Coverage of every epoch, before the quantifier learned from it."""
+        return self._refit.coverage
+
+    @property
     def shielded(self) -> bool:
         return self.guard.shielding
 
@@ -219,34 +187,14 @@ class MASE(Agent):
 
     def update(self) -> None:
         """Line 15: update the quantifier from the executed actions and true costs, and rewrite stored penalties."""
-        self._covered = []
-        self._reached = self.guard.frontier.take()
         if self.imitation is not None:
             self.imitation.update()
-        harvest = self.guard.harvest()
-        if harvest is None:
-            return
-        self.inputs.add(harvest.transitions.states, harvest.transitions.actions)
-        if not self.guard.shielding:
-            return
-        with self._span("quantifier"):
-            self._covered = [measure(self.quantifier, *harvest)]  # before it learns from them
-            self.quantifier.update(harvest.transitions)
-        self.coverage += self._covered
-        if self._untested and self._covered[0].rows:
-            self._untested = False
-            _tell_misses(self._covered[0])
-        self.guard.backup.learn()
-        self._recheck()
+        if self._refit.learn():
+            self._recheck()
 
     def metrics(self) -> dict[str, Any]:
         """Coverage of the quantifier before it learned, progress of exploration, and metrics of the backup."""
-        counts = {f"coverage_{name}": count for name, count in total(self._covered)._asdict().items()}
-        promises = {} if self.shield.vouched is None else self.shield.vouched.metrics()
-        drills = self.guard.drills.metrics() if self.guard.backup.horizon else {}
-        imitated = {} if self.imitation is None else self.imitation.metrics()
-        told = {**self._reached, **imitated, **self.guard.backup.metrics(), **drills, **promises}
-        return {**counts, "delta": self.quantifier.delta, **told}
+        return {**self._refit.metrics(), **({} if self.imitation is None else self.imitation.metrics())}
 
     def _recheck(self) -> None:
         """Apply a quantifier that has changed to the current states and the stored stops."""
@@ -369,17 +317,3 @@ class MASE(Agent):
 
     def restore(self, path: str | Path) -> None:
         restore_agent(self, Path(path))
-
-
-def _tell_misses(found: Coverage) -> None:
-    """Log the miss rate of an uncalibrated quantifier in its first epoch."""
-    share = found.exceeded / max(found.rows, 1)
-    log.warning(
-        "uncalibrated widths missed %d of the first epoch's %d costs (%.1f%%), and covered %d of %d near the limit: "
-        "Calibrated(...) measures them beforehand",
-        found.exceeded,
-        found.rows,
-        100 * share,
-        found.near_covered,
-        found.near,
-    )

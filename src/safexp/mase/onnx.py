@@ -12,6 +12,7 @@ from torch import nn
 
 from safexp.core.extras import needed_for
 from safexp.core.files import write_bytes
+from safexp.envs.observations import THRESHOLD
 from safexp.mase.mase import MASE
 
 OPSET = 17
@@ -26,32 +27,18 @@ ACTIVATIONS = {nn.Tanh: "Tanh", nn.ReLU: "Relu", nn.Sigmoid: "Sigmoid", nn.ELU: 
 def export_onnx(agent: MASE, path: str | Path) -> None:
     """Export the deterministic policy of an agent, as it would act without its shield.
 
-    Inputs are `observation` (n, ds), raw, and, if the learner saw the remaining budget, `threshold` (n, K), the b_h of
-    `ShieldedPolicy.threshold`; the output `action` has a batch axis too. All are single precision, discrete actions
-    int64.
+    Inputs are `observation` (n, ...), raw, or the parts of a Dict observation under their keys, and, if the learner saw
+    the remaining budget, `threshold` (n, K), the b_h of `ShieldedPolicy.threshold`; the output `action` has a batch
+    axis too. All are single precision, discrete actions int64.
 
     Raises:
         MissingExtraError: if `onnx` is not installed.
-        ValueError: if the policy is not a chain of layers on a vector.
+        ValueError: if the policy is not a chain of layers on numbers.
     """
     with needed_for("exporting a policy"):
         from onnx import checker, helper
     graph = _Graph(helper)
-    raw = agent.shield.observation_space
-    if not (isinstance(agent.guard.observation_space, spaces.Box) and isinstance(raw, spaces.Box)):
-        raise ValueError(
-            f"only policies on vectors can be exported, this one sees {agent.guard.observation_space}: flatten its "
-            "observations (gymnasium.wrappers.FlattenObservation)."
-        )
-    if len(raw.shape) != 1:
-        raise ValueError(f"only policies on vectors can be exported, this one sees observations of shape {raw.shape}.")
-    size, value = raw.shape[0], "observation"
-    inputs = [graph.value("observation", size)]
-    if agent.guard.show_threshold:
-        largest = np.atleast_1d(agent.constraint.largest_threshold)
-        inputs.append(graph.value("threshold", len(largest)))
-        scaled = graph.add("Min", graph.add("Max", graph.add("Div", "threshold", largest), 0.0), 1.0)
-        value = graph.add("Concat", value, scaled, axis=1)
+    inputs, value = _inputs(graph, agent)
     layers, squashed = _layers(agent.learner.policy)
     for layer in layers:
         value = _layer(graph, layer, value)
@@ -64,6 +51,31 @@ def export_onnx(agent: MASE, path: str | Path) -> None:
     )
     checker.check_model(model, full_check=True)
     write_bytes(Path(path), model.SerializeToString())
+
+
+def _inputs(graph: _Graph, agent: MASE) -> tuple[list[Any], str]:
+    """The inputs of a policy, and the name of all of them as one vector (n, d)."""
+    raw, seen = agent.shield.observation_space, agent.guard.observation_space
+    shown = agent.guard.show_threshold
+    parts: dict[str, spaces.Space[Any]] = (
+        {name: part for name, part in seen.spaces.items() if name != THRESHOLD or not shown}
+        if isinstance(seen, spaces.Dict)
+        else {"observation": raw}
+    )
+    for name, part in parts.items():
+        if not isinstance(part, spaces.Box):
+            raise ValueError(
+                f"only policies on numbers can be exported, this one sees {name!r} as {part}: flatten its observations "
+                "(gymnasium.wrappers.FlattenObservation)."
+            )
+    inputs = {name: graph.value(name, *(part.shape or ())) for name, part in parts.items()}
+    vectors = {name: graph.add("Flatten", name, axis=1) for name in parts}
+    if shown:
+        largest = np.atleast_1d(agent.constraint.largest_threshold)
+        inputs[THRESHOLD] = graph.value(THRESHOLD, len(largest))
+        vectors[THRESHOLD] = graph.add("Min", graph.add("Max", graph.add("Div", THRESHOLD, largest), 0.0), 1.0)
+    order = list(seen.spaces) if isinstance(seen, spaces.Dict) else list(vectors)
+    return list(inputs.values()), graph.add("Concat", *(vectors[name] for name in order), axis=1)
 
 
 class _Graph:
@@ -123,6 +135,9 @@ def _layer(graph: _Graph, layer: nn.Module, value: str) -> str:
         for child in children:
             value = _layer(graph, child, value)
         return value
+    parts = list(children[0].children()) if type(layer).__name__ == "CombinedExtractor" else []
+    if parts and all(isinstance(part, nn.Flatten) for part in parts):
+        return value  # of a Dict, flattened and joined
     known = ", ".join(["Linear", *(kind.__name__ for kind in ACTIVATIONS)])
     raise ValueError(f"the layer {layer} cannot be exported; policies of {known} can.")
 

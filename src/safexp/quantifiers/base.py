@@ -112,6 +112,13 @@ class Quantifier(ABC):
         mean, width = self.interval(states, actions)
         return np.asarray(mean), scale * np.asarray(width)
 
+    def outcomes(self, states: Array, actions: Array) -> Array | None:
+        """Where actions (n, m, da) lead, as predicted vectors (n, m, e); None if the model does not look that far.
+
+        A shield replaces a refused proposal by the safe action with the most similar outcome.
+        """
+        return None
+
     def score(self, data: Transitions) -> Array:
         """The largest error of each transition (n,) in widths, for `Calibrated`."""
         found = []

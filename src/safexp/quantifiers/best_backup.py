@@ -46,6 +46,10 @@ class BestBackup(Quantifier):
         """Index (n,) of the backup on which the interval of each action (n, da) in its state (n, ds) rests."""
         return self._best(states, actions[:, None])[2][:, 0]
 
+    def outcomes(self, states: Array, actions: Array) -> Array | None:
+        """Outcomes for the last backup, which holds an action for the longest time."""
+        return self.parts[-1].outcomes(states, actions)
+
     def update(self, data: Transitions) -> None:
         for part in self.parts:
             part.update(data)

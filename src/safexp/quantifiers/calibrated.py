@@ -117,6 +117,9 @@ class Calibrated(Quantifier):
         mean, width = self.quantifier.interval(states, actions)
         return np.asarray(mean), np.full(np.shape(width), np.inf)
 
+    def outcomes(self, states: Array, actions: Array) -> Array | None:
+        return self.quantifier.outcomes(states, actions)
+
     def as_costs(self, mean: Array, width: Array) -> tuple[Array, Array]:
         return self.quantifier.as_costs(mean, width)
 
@@ -189,23 +192,23 @@ class Calibrated(Quantifier):
         self.scale = max(scale, self.least) * math.exp(min(self.excess, 700.0)) if math.isfinite(scale) else math.inf
         if not self._told and self.quantifier.knows:
             self._told = True
-            self._tell()
+            if shortage := self.shortage:
+                log.warning("%s", shortage)
 
-    def _tell(self) -> None:
+    @property
+    def shortage(self) -> str:
+        """What the calibration lacks, as a clause; empty if nothing."""
         count, beyond = len(self.scores), int(np.isinf(self.scores).sum())
         if math.isinf(self.scale) and beyond and self.reached >= LEAST_CONFIDENCE:
-            log.warning("Calibrated certifies nothing: no finite scale covers %d of %d stretches", beyond, count)
-        elif count < self._needed:
-            log.warning(
-                "Calibrated has %d stretches, and %d are needed for delta=%g with confidence %g: its scale holds with "
-                "confidence %.0f%%%s; give more episodes, or a larger delta",
-                count,
-                self._needed,
-                self.delta,
-                self.confidence,
-                100 * self.reached,
-                ", so nothing is certified" if math.isinf(self.scale) else "",
-            )
+            return f"Calibrated certifies nothing: no finite scale covers {beyond} of {count} stretches"
+        if count >= self._needed:
+            return ""
+        nothing = ", so nothing is certified" if math.isinf(self.scale) else ""
+        return (
+            f"Calibrated has {count} stretches, and {self._needed} are needed for delta={self.delta:g} with confidence "
+            f"{self.confidence:g}: its scale holds with confidence {self.reached:.0%}{nothing}; give more episodes, or "
+            "a larger delta"
+        )
 
     def _check(self, data: Transitions) -> None:
         if data.costs.ndim != 1 and data.signals is None:

@@ -79,10 +79,11 @@ class ChangeModel(Quantifier):
         shape = (*actions.shape[:2], self.num_signals)
         if self._trend is None or self._beyond is None:
             return np.broadcast_to(now[:, None], shape), np.full(shape, np.inf)
-        mean, deviation = self._trend.predict(inputs, actions)
+        standard = self._trend.standard(inputs, actions)
+        mean, deviation = self._trend.at(standard)
         mean += now[:, None]
         width = normal_multiplier(self.delta / self.num_signals) * deviation + LEAST_WIDTH * self._size
-        width += self._beyond.widths(inputs, actions)
+        width += self._beyond.widths(standard)
         for k, regression in enumerate(self._regressions):
             of_residual, spread = regression.interval(inputs, actions)
             mean[..., k] += self._scale[k] * of_residual
@@ -113,17 +114,17 @@ class ChangeModel(Quantifier):
             return
         inputs, now = self._split(data.states)
         change = self.observed(data) - now
-        pairs = np.concatenate([inputs, data.actions], axis=1)
         if self._trend is None or self._beyond is None:
-            self._trend = Trend.fit(pairs, change)
-            self._beyond = Extrapolation.measured(pairs, change, self._nearness(now), self._trend)
+            self._trend = Trend.fit(np.concatenate([inputs, data.actions], axis=1), change)
+            standard = self._trend.standard(inputs, data.actions[:, None])[:, 0, :-1]
+            self._beyond = Extrapolation.measured(standard, change, self._nearness(now))
             left = self._left(inputs, data.actions, change)
             self._size = np.maximum(np.sqrt((change**2).mean(axis=0)), np.finfo(np.float64).tiny)
             self._scale = np.maximum(np.sqrt((left**2).mean(axis=0)), LEAST_RESIDUAL * self._size)
             share = self.quantifier.delta / self.num_signals
             self._regressions = [self.quantifier.as_regression(share) for _ in range(self.num_signals)]
         else:
-            self._beyond.add(pairs)
+            self._beyond.add(self._trend.standard(inputs, data.actions[:, None])[:, 0, :-1])
         left = self._left(inputs, data.actions, change) / self._scale
         distance = 0.5 - self._nearness(now)  # before the step: a choice by the outcome would bias the changes
         for regression, values in zip(self._regressions, left.T, strict=True):
@@ -137,6 +138,26 @@ class ChangeModel(Quantifier):
         except Exception:
             self.__dict__ = before
             raise
+
+    @property
+    def trend(self) -> Trend | None:
+        """Linear part of the changes, or None before the first fit."""
+        return self._trend
+
+    @property
+    def extrapolation(self) -> Extrapolation | None:
+        """Widths away from the data, or None before the first fit."""
+        return self._beyond
+
+    @property
+    def residuals(self) -> list[tuple[float, Quantifier]]:
+        """Scale of each signal's residual, and its regression."""
+        return list(zip(self._scale.tolist(), self._regressions, strict=False))
+
+    @property
+    def sizes(self) -> Array:
+        """Root mean square change (S,) of each signal."""
+        return self._size
 
     @property
     def knows(self) -> bool:

@@ -29,6 +29,16 @@ class Dynamics:
         self._linear: tuple[Array, Array, Array] | None = None
 
     @property
+    def polynomial(self) -> Polynomial:
+        """The change of a state as a polynomial."""
+        return self._change
+
+    @property
+    def linear(self) -> tuple[Array, Array, Array] | None:
+        """A model of degree 1 as matrices of states (ds, ds) and actions (da, ds), and a constant (ds,)."""
+        return self._linear
+
+    @property
     def known(self) -> bool:
         """Whether the model has learned anything."""
         return self._change.known

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
-from safexp.quantifiers.trend import SINGULAR, Trend
+from safexp.quantifiers.trend import SINGULAR
 
 CAPACITY = 512
 """Largest number of landmarks, so that distances are a small matrix product."""
@@ -35,20 +35,14 @@ class Landmarks:
         for start in range(0, len(points), CHUNK):
             self._cover(points[start : start + CHUNK])
 
-    def distance(self, states: Array, actions: Array) -> Array:
-        """Distance (n, m) of actions (n, m, da) in states (n, ds) from the nearest landmark."""
-        n, m, size = actions.shape
-        pairs = np.empty((n, m, states.shape[1] + size + 1))
-        pairs[..., : states.shape[1]] = states[:, None]
-        pairs[..., states.shape[1] : -1] = actions
-        pairs[..., -1] = 1.0
-        flat = pairs.reshape(n * m, -1)
-        squares = (flat @ self._products).min(axis=1) + np.einsum("nd,nd->n", flat, flat) - 1.0
-        return np.asarray(np.sqrt(np.maximum(squares, 0.0)).reshape(n, m))
+    def distance(self, points: Array) -> Array:
+        """Distance (n,) of points (n, d + 1), each followed by a one, from the nearest landmark."""
+        squares = (points @ self._products).min(axis=1) + np.einsum("nd,nd->n", points, points) - 1.0
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
     def nearest(self, points: Array) -> Array:
         """Distance (n,) of points (n, d) from the nearest landmark."""
-        return self.distance(points, np.zeros((len(points), 1, 0)))[:, 0]
+        return self.distance(np.column_stack([points, np.ones(len(points))]))
 
     def _cover(self, points: Array) -> None:
         rounding = ROUNDING * (1.0 + float(np.abs(points).max(initial=0.0)))
@@ -78,45 +72,39 @@ class Extrapolation:
     within the half that was learned, per distance from it; for a linear system it is 0. Beyond the longest of these
     distances the width is infinite.
 
-    Distances are Euclidean, in standard deviations of the inputs, from the nearest landmark less `Landmarks.radius`.
+    Inputs are those of a `Trend`, standardised. Distances are Euclidean, from the nearest landmark less
+    `Landmarks.radius`.
 
     Args:
-        shift: mean of the inputs, (d,).
-        scale: standard deviations of the inputs, (d,).
         slopes: growth of the widths per standard deviation, (S,).
         tested: longest distance that was tested.
         landmarks: points that cover the data, in standardised inputs.
     """
 
-    def __init__(self, shift: Array, scale: Array, slopes: Array, tested: float, landmarks: Landmarks) -> None:
-        self.shift, self.scale = shift, scale
+    def __init__(self, slopes: Array, tested: float, landmarks: Landmarks) -> None:
         self.slopes, self.tested = slopes, tested
         self.landmarks = landmarks
 
     @classmethod
-    def measured(cls, inputs: Array, values: Array, boldness: Array, trend: Trend) -> Extrapolation:
-        """Measure the growth of errors of values (n, S) at inputs (n, d), in the units of a trend.
+    def measured(cls, inputs: Array, values: Array, boldness: Array) -> Extrapolation:
+        """Measure the growth of errors of values (n, S) at standardised inputs (n, d).
 
         `boldness` (n,) orders the data by the nearness to the limits.
         """
-        standard = (inputs - trend.shift) / trend.scale
-        orders = np.linalg.norm(standard, axis=1), boldness
-        found = [errors_beyond(standard, values, np.argsort(order, kind="stable")) for order in orders]
+        orders = np.linalg.norm(inputs, axis=1), boldness
+        found = [errors_beyond(inputs, values, np.argsort(order, kind="stable")) for order in orders]
         slopes, tested = np.max([one[0] for one in found], axis=0), max(one[1] for one in found)
-        extrapolation = cls(trend.shift, trend.scale, slopes, tested, Landmarks(standard[:1]))
-        extrapolation.landmarks.add(standard)
+        extrapolation = cls(slopes, tested, Landmarks(inputs[:1]))
+        extrapolation.add(inputs)
         return extrapolation
 
     def add(self, inputs: Array) -> None:
-        """Add further inputs (n, d): widths are small around them, too."""
-        self.landmarks.add((inputs - self.shift) / self.scale)
+        """Add further standardised inputs (n, d): widths are small around them, too."""
+        self.landmarks.add(inputs)
 
-    def widths(self, states: Array, actions: Array) -> Array:
-        """Widths (n, m, S) at actions (n, m, da) in states (n, ds)."""
-        size = states.shape[1]
-        near = self.landmarks.distance(
-            (states - self.shift[:size]) / self.scale[:size], (actions - self.shift[size:]) / self.scale[size:]
-        )
+    def widths(self, standard: Array) -> Array:
+        """Widths (..., S) at standardised inputs (..., d + 1), each followed by a one."""
+        near = self.landmarks.distance(standard.reshape(-1, standard.shape[-1])).reshape(standard.shape[:-1])
         beyond = np.maximum(near - self.landmarks.radius, 0.0)[..., None]
         return np.where(beyond > self.tested, np.inf, beyond * self.slopes)
 
@@ -124,7 +112,6 @@ class Extrapolation:
         """The parameters as named arrays."""
         return {
             "landmarks": self.landmarks.points,
-            "inputs": np.stack([self.shift, self.scale]),
             "slopes": self.slopes,
             "distances": np.array([self.tested, self.landmarks.radius]),
         }
@@ -132,9 +119,8 @@ class Extrapolation:
     @classmethod
     def of(cls, state: dict[str, NDArray[Any]]) -> Extrapolation:
         """Build from the arrays of `state`."""
-        shift, scale = np.array(state["inputs"])
         tested, radius = state["distances"].tolist()
-        return cls(shift, scale, np.array(state["slopes"]), tested, Landmarks(np.array(state["landmarks"]), radius))
+        return cls(np.array(state["slopes"]), tested, Landmarks(np.array(state["landmarks"]), radius))
 
 
 def errors_beyond(inputs: Array, values: Array, order: NDArray[np.int64]) -> tuple[Array, float]:

@@ -125,13 +125,30 @@ class FeatureRegression(FittedQuantifier):
     def knows(self) -> bool:
         return self._head is not None
 
+    @property
+    def layers(self) -> list[Array]:
+        """The feature map: frequencies and phases, or the weights and biases of the network."""
+        return self._layers
+
+    @property
+    def head(self) -> Head | None:
+        """The regression on the features, or None before the first fit."""
+        return self._head
+
+    @property
+    def width_factors(self) -> tuple[float, float]:
+        """Factor of ‖φ‖_{Λ⁻¹} in a width, and the part that does not depend on it."""
+        assert self._head is not None, "called only after a fit"
+        noise = max(self.noise, self._residual)
+        return self._head.scale(self.norm_bound, noise, self.delta), self._multiplier * self._residual
+
     def _predicted(self, states: Array, actions: Array) -> tuple[Array, Array]:
         assert self._head is not None, "called only after a fit"
         check_question("FeatureRegression", (self._split, len(self._layers[0]) - self._split), states, actions)
         phi = self._phi(states, actions)
         mean, norm = self._head.predict(phi.reshape(-1, phi.shape[2]))
-        noise = max(self.noise, self._residual)
-        width = self._head.scale(self.norm_bound, noise, self.delta) * norm + self._multiplier * self._residual
+        scale, residual = self.width_factors
+        width = scale * norm + residual
         return mean.reshape(phi.shape[:2]), width.reshape(phi.shape[:2])
 
     def update(self, data: Transitions) -> None:

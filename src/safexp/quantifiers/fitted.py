@@ -41,6 +41,11 @@ class FittedQuantifier(Quantifier):
         self.reach = reach
         self._support = Support(reach)
 
+    @property
+    def support(self) -> Support:
+        """Range of the data."""
+        return self._support
+
     @abstractmethod
     def _predicted(self, states: Array, actions: Array) -> tuple[Array, Array]:
         """Mean and width (n, m) of the modelled quantity less the prior mean, within the range of the data."""

@@ -48,6 +48,21 @@ class LinearModel(ABC):
         """Features (n, p) of standardised inputs (n, d)."""
 
     @property
+    def weights(self) -> Array:
+        """Weights W (p, v)."""
+        return self._weights
+
+    @property
+    def root(self) -> Array:
+        """Root (p, p) of the uncertainty of the weights."""
+        return self._root
+
+    @property
+    def inputs(self) -> tuple[Array, Array, Array]:
+        """Mean and standard deviation (d,) of the inputs, and the limits (2, d) of standardised ones."""
+        return self._sums["shift"], self._sums["scale"], self._sums["extent"]
+
+    @property
     def known(self) -> bool:
         """Whether the model has learned anything."""
         return bool(self._sums)

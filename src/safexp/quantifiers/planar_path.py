@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from safexp.core.arrays import Array, Flags
 from safexp.core.obstacles import POSE, Obstacles, distances_to, in_robot_frame, rotated
 from safexp.quantifiers.base import Quantifier, Transitions, arguments_of, error_in_widths, stretches_of
+from safexp.quantifiers.learned_features import LearnedFeatures
 from safexp.quantifiers.linear_model import LinearModel
-from safexp.quantifiers.network import Network
 from safexp.quantifiers.polynomial import Polynomial, degrees
 from safexp.quantifiers.regression import check_delta
 from safexp.quantifiers.relevance import relevant_inputs
@@ -166,6 +166,14 @@ class PlanarPath(Quantifier):
         factor = self._support.factor(states[:, list(self._chosen)], actions).reshape(n * m)
         return path, self._deviation(ways) * (doubt * factor)[:, None]
 
+    def outcomes(self, states: Array, actions: Array) -> Array | None:
+        """Places (n, m, 2) at the end of the time for which the actions are held."""
+        hold = self._bound_course().hold
+        if self._model is None or not hold:
+            return None
+        path, _ = self.path(states, actions)
+        return path[:, np.searchsorted(self._times, 1 + hold)].reshape(*actions.shape[:2], 2)
+
     def score(self, data: Transitions) -> Array:
         """Largest error (n,), in widths, of the stretch that begins with each transition; NaN where none does."""
         scores = np.full(len(data.states), np.nan)
@@ -210,7 +218,7 @@ class PlanarPath(Quantifier):
         if "chosen" in state:
             self._typical, degree, *chosen = state["chosen"].tolist()
             self._chosen = tuple(map(int, chosen))
-            self._model = Polynomial(int(degree)) if degree else Network()
+            self._model = Polynomial(int(degree)) if degree else LearnedFeatures()
             self._model.restore(state, "path.")
             self._counts = np.array(state["errors"])
             self._settle()
@@ -259,8 +267,8 @@ class PlanarPath(Quantifier):
         tried: list[LinearModel] = [Polynomial(one) for one in degrees(inputs.shape[1], count)]
         if self.degree is not None:
             tried = [Polynomial(self.degree)]
-        elif Network.trainable(count):
-            tried.append(Network())
+        elif LearnedFeatures.trainable(count):
+            tried.append(LearnedFeatures())
         losses = []
         for model in tried:
             model.add(inputs[train], values[train], weights[train])

@@ -35,6 +35,11 @@ class Polynomial(LinearModel):
         self.resume(standard.shape[1], {})
         return {}
 
+    @property
+    def factors(self) -> list[NDArray[np.int64]]:
+        """For each degree from 2 on, every monomial as one of the degree below and an input, (2, number)."""
+        return self._factors
+
     def resume(self, size: int, saved: Mapping[str, Array]) -> None:
         """Index each monomial as one of the degree below times an input."""
         self._factors = []

@@ -115,6 +115,16 @@ class Rollout(Quantifier):
     def knows(self) -> bool:
         return self._model is not None
 
+    @property
+    def model(self) -> Dynamics | None:
+        """The one-step model, or None before the first fit."""
+        return self._model
+
+    @property
+    def support(self) -> Support:
+        """Range of the data."""
+        return self._support
+
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
         return self.as_costs(*self.interval(states, actions))
 
@@ -311,15 +321,21 @@ class Rollout(Quantifier):
         ]
         self._moments = self._moments + np.array(halves)
 
-    def _deviation(self, ways: Array) -> Array:
-        """Widths (T, n, S) of signals that have covered these distances, from the errors of replays."""
-        (count, errors, _), (others, more, way) = self._moments[:, :, : len(ways)]
+    def squared_widths(self) -> tuple[Array, Array]:
+        """Squared deviation (T, S) after each step, and its growth with the squared distance, from errors of replays.
+
+        Infinite where no replay was as long.
+        """
+        (count, errors, _), (others, more, way) = self._moments
         level = errors / np.maximum(count, 1.0)
         excess = np.maximum(more / np.maximum(others, 1.0) - level, 0.0)
         slope = np.where(way > 0, excess * others / np.where(way > 0, way, 1.0), 0.0)
-        unknown = np.where(count > 0, 0.0, np.inf)
-        spread = np.sqrt(level[:, None] + slope[:, None] * ways**2) + unknown[:, None]
-        return normal_multiplier(self.delta / self.num_signals) * spread
+        return np.where(count > 0, level, np.inf), slope
+
+    def _deviation(self, ways: Array) -> Array:
+        """Widths (T, n, S) of signals that have covered these distances, from the errors of replays."""
+        level, slope = (part[: len(ways), None] for part in self.squared_widths())
+        return normal_multiplier(self.delta / self.num_signals) * np.sqrt(level + slope * ways**2)
 
     def _inputs(self, states: Array, actions: Array) -> Array:
         return np.concatenate([states if self.inputs is None else states[:, list(self.inputs)], actions], axis=1)

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.core.arrays import Array
+from safexp.core.arrays import Array, some
 
 REACH = 1.0
 """Distance beyond the visited range of an input up to which anything is certified, in standard deviations."""
 
 ROUNDING = 1e-6
 """Relative tolerance within which an input that never varied counts as unchanged."""
+
+
+class Ranges(NamedTuple):
+    """Visited range (d,) of every input, the points at which widths become infinite, and 1 / standard deviation."""
+
+    low: Array
+    high: Array
+    least: Array
+    most: Array
+    rate: Array
 
 
 class Support:
@@ -44,6 +54,11 @@ class Support:
         """Whether any inputs were added."""
         return self._count > 0
 
+    @property
+    def ranges(self) -> Ranges:
+        """Ranges of the inputs added so far."""
+        return Ranges(self._low, self._high, self._least, self._most, self._rate)
+
     def add(self, inputs: Array) -> None:
         """Add inputs (n, d)."""
         if not len(inputs):
@@ -68,8 +83,8 @@ class Support:
         """The factors (n, m) of widths for actions (n, m, da) in states (n, ds)."""
         size = states.shape[1]
         beyond = np.maximum(self._beyond(states, slice(None, size))[:, None], self._beyond(actions, slice(size, None)))
-        with np.errstate(divide="ignore"):
-            return 1.0 / np.maximum(1.0 - beyond / self.reach, 0.0)
+        room = 1.0 - beyond / self.reach
+        return np.divide(1.0, room, out=np.full(room.shape, np.inf), where=room > 0)
 
     def state(self) -> dict[str, Array]:
         """The ranges as named arrays."""
@@ -104,6 +119,9 @@ class Support:
 
     def _beyond(self, values: Array, part: slice) -> Array:
         """Distance of values (..., d) from the range in standard deviations, for the worst input, (...)."""
-        outside = np.maximum(np.maximum(self._low[part] - values, values - self._high[part]), 0.0) * self._rate[part]
+        outside = np.maximum(self._low[part] - values, values - self._high[part])
+        if not some(outside > 0):  # the usual case
+            return np.zeros(values.shape[:-1])
+        outside *= self._rate[part]
         outside[(values < self._least[part]) | (values > self._most[part])] = np.inf
         return np.asarray(outside.max(axis=-1, initial=0.0))

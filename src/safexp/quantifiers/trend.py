@@ -57,14 +57,24 @@ class Trend:
 
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
         """Means and standard deviations (n, m, S) at actions (n, m, da) in states (n, ds)."""
+        return self.at(self.standard(states, actions))
+
+    def standard(self, states: Array, actions: Array) -> Array:
+        """Standardised inputs (n, m, d + 1) of actions (n, m, da) in states (n, ds), followed by a one."""
         size = states.shape[1]
-        of_states = (states - self.shift[:size]) / self.scale[:size]
-        of_actions = (actions - self.shift[size:]) / self.scale[size:]
-        means = (of_states @ self.weights[:size] + self.weights[-1])[:, None] + of_actions @ self.weights[size:-1]
+        pairs = np.empty((*actions.shape[:2], len(self.shift) + 1))
+        pairs[..., :size] = ((states - self.shift[:size]) / self.scale[:size])[:, None]
+        pairs[..., size:-1] = (actions - self.shift[size:]) / self.scale[size:]
+        pairs[..., -1] = 1.0
+        return pairs
+
+    def at(self, standard: Array) -> tuple[Array, Array]:
+        """Means and standard deviations (..., S) at standardised inputs (..., d + 1)."""
+        means = standard @ self.weights
         deviations = np.empty_like(means)
         for k, root in enumerate(self.roots):
-            spread = (of_states @ root[:size] + root[-1])[:, None] + of_actions @ root[size:-1]
-            deviations[..., k] = np.sqrt(np.einsum("nmd,nmd->nm", spread, spread))
+            spread = standard @ root
+            deviations[..., k] = np.sqrt(np.einsum("...d,...d->...", spread, spread))
         return means, deviations
 
     def state(self) -> dict[str, Array]:

@@ -26,7 +26,8 @@ class Coverage(NamedTuple):
 
     `covered` have |cost − mean| ≤ width, `exceeded` cost > mean + width, which is the side that matters; `vacuous` have
     a width of 1 or more, which always covers a cost in [0, 1] and says nothing. `near` have a cost within 0.1 of their
-    threshold. With several costs, all must be covered, and one that is exceeded, vacuous or near is enough.
+    threshold (`Constraint.in_units` gives that distance in the user's units). With several costs, all must be covered,
+    one that is exceeded or near is enough, and a transition is vacuous if all its widths are.
     """
 
     rows: int = 0
@@ -54,14 +55,17 @@ def measure(quantifier: Quantifier, data: Transitions, thresholds: Array) -> Cov
         rows=len(rows),
         covered=_count(covered),
         exceeded=_count(~(costs <= mean + width).all(axis=1)),
-        vacuous=_count((width >= 1.0).any(axis=1)),
+        vacuous=_count((width >= 1.0).all(axis=1)),
         near=_count(near),
         near_covered=_count(near & covered),
     )
 
 
 class Calibration(NamedTuple):
-    """How many of the `rows` with an informative width (below 1) are within each of `FACTORS` times that width."""
+    """How many of the `rows` with an informative width (below 1) are within each of `FACTORS` times that width.
+
+    Of several costs, those with an informative width count.
+    """
 
     rows: int
     within: tuple[int, ...]
@@ -72,10 +76,11 @@ def calibration(quantifier: Quantifier, data: Transitions) -> Calibration:
     rows = _evenly(len(data.costs))
     costs = _columns(data.costs[rows])
     mean, width = _predictions(quantifier, data.states[rows], data.actions[rows], costs.shape)
-    telling = (width < 1.0).all(axis=1)
-    missed = np.abs(costs - mean)[telling]
-    within = tuple(_count((missed <= factor * width[telling]).all(axis=1)) for factor in FACTORS)
-    return Calibration(_count(telling), within)
+    telling = width < 1.0
+    rows_told = telling.any(axis=1)
+    missed = np.where(telling, np.abs(costs - mean), 0.0)[rows_told]
+    within = tuple(_count((missed <= factor * width[rows_told]).all(axis=1)) for factor in FACTORS)
+    return Calibration(_count(rows_told), within)
 
 
 def total(parts: list[Coverage]) -> Coverage:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from safexp.constraints import Margin
 from safexp.records.coverage import NEAR, Coverage, total
 from safexp.report.groups import RunGroup
 from safexp.report.plots import COLOURS, Chart, Styles, layout, line
@@ -33,13 +34,27 @@ def coverage_charts(groups: Sequence[RunGroup], drawn_as: Styles) -> list[Chart]
         _chart("Coverage", f"{caption}. Dotted: 1 − δ.", told, drawn_as, lambda epoch: (epoch.covered, epoch.rows)),
         _chart(
             "Coverage near the threshold",
-            f"{caption}, of costs within {NEAR:g} of their threshold. Dotted: 1 − δ.",
+            f"{caption}, of costs within {NEAR:g} of their threshold ({near_in_units(told)}). Dotted: 1 − δ.",
             told,
             drawn_as,
             lambda epoch: (epoch.near_covered, epoch.near),
         ),
     ]
     return [chart for chart in charts if chart.figure.data]
+
+
+def near_in_units(groups: Sequence[RunGroup]) -> str:
+    """The distance up to which a cost counts as near, in the units of costs and signals."""
+    found = []
+    for config in (group.runs[0].config for group in groups):
+        if config.constraint == "margin":
+            found.append(f"{Margin(config.cost_max).in_units(NEAR)[0]:g} of the margin")
+        elif config.constraint != "within":
+            found.append(f"{NEAR * config.cost_max:g} of the cost")
+        for limit in config.signal_limits:
+            named = zip(limit.sides.which, limit.in_units(NEAR), strict=True)
+            found += [f"{distance:g} of {limit.names[which]}" for which, distance in named]
+    return ", ".join(dict.fromkeys(found))
 
 
 def _chart(title: str, caption: str, told: Sequence[RunGroup], drawn_as: Styles, share: Share) -> Chart:

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from safexp.core.files import write_bytes
+from safexp.core.findings import RANKS, Finding, Severity, percent
 from safexp.doctor.examine import Examination, Limit
-from safexp.doctor.findings import RANKS, Finding, Severity, percent
 from safexp.report.doctor_pictures import pictures
 from safexp.report.pages import page_template
 from safexp.report.terminal import plain_console, print_rows

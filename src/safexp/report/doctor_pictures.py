@@ -13,11 +13,11 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from safexp.core.findings import percent
 from safexp.doctor.certified import Certified
 from safexp.doctor.coverage import CoverageCheck
 from safexp.doctor.delay import Response
 from safexp.doctor.examine import Limit, Signal
-from safexp.doctor.findings import percent
 from safexp.report.figures import STYLE
 from safexp.report.plots import COLOURS
 

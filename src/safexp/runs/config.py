@@ -143,7 +143,7 @@ class RunConfig:
     cost_max: float = 1.0
     quantifier: Annotated[str, _or_own(QuantifierName)] = "unknown"
     quantifier_options: Options = field(default_factory=dict)
-    calibrate: bool | None = None
+    calibrate: tyro.conf.DisallowNone[bool | None] = None  # flags, --calibrate and --no-calibrate
     calibration_options: Options = field(default_factory=dict)
     seed_data: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     backup: BackupName = "reset"

@@ -100,6 +100,9 @@ def train(
         raise
     except Exception as error:
         where = f"the traceback is in {folder / run_folder.ERROR}"
+        with suppress(Exception):  # it may be what failed
+            agent.save(folder / run_folder.AGENT)
+            where += f", the agent in {run_folder.AGENT}"
         try:
             (folder / run_folder.ERROR).write_text(traceback.format_exc())
             run_folder.write_json(folder / run_folder.TIMING, clock.read("failed", recorder.steps))

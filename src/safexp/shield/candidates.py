@@ -11,8 +11,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from safexp.core.arrays import Array, Flags, Observations, batch_size
 from safexp.core.encoding import encode_actions
+from safexp.shield.questions import Question
 
 SafeAction = ArrayLike | Callable[[Observations], ArrayLike]
+
+APPROACH, SHORTER = 16, 0.75
+"""Number of actions tried between a safe candidate and the proposal, and the ratio of each way to the next longer."""
+
+COMPONENT_LEVELS = 9
+"""Number of values of the one component in which a candidate differs from the proposal."""
+
+OWN_SHARE = 0.05
+"""Weight of the distance between actions, beside that between their outcomes."""
 
 Preferences = Callable[[NDArray[np.int64], Array], ArrayLike]
 """Scores (k, m), larger is better, of the encoded candidates (k, m, da) of the states with these indices (k,)."""
@@ -131,6 +141,50 @@ def with_extra(fixed: Array, n: int, extra: Sequence[Array | float]) -> Array:
     return candidates
 
 
+def first_candidates(
+    space: spaces.Box | spaces.Discrete,
+    fixed: Array,
+    limits: Array,
+    vouched: Array | None,
+    last_safe: NDArray[Any] | None,
+    proposals: Array | None = None,
+) -> Outlook:
+    """Candidates to try first, not yet queried: the centre, the last safe action, and the user's safe action.
+
+    With `proposals` (n, da) also those that differ from them in one component. For discrete actions, all of them.
+    """
+    n, num_costs = limits.shape
+    if isinstance(space, spaces.Discrete):
+        return unasked(np.repeat(fixed[None], n, axis=0), num_costs, vouched)
+    last = np.nan if last_safe is None else encode_actions(space, last_safe)
+    extra = [last] if vouched is None else [last, vouched]
+    if proposals is not None:
+        extra += list(one_changed(space, proposals).transpose(1, 0, 2))
+    return unasked(with_extra(fixed[:1], n, extra), num_costs, vouched)
+
+
+def one_changed(space: spaces.Box, proposals: Array) -> Array:
+    """Actions (n, m, da) that equal a proposal (n, da) in all but one component, which takes evenly spaced values."""
+    low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
+    n, size = proposals.shape
+    found = np.tile(np.clip(proposals, low, high)[:, None, None], (1, size, COMPONENT_LEVELS, 1))
+    for k in range(size):
+        found[:, k, :, k] = np.linspace(low[k], high[k], COMPONENT_LEVELS)
+    rounded = np.clip(found.astype(space.dtype), space.low.ravel(), space.high.ravel())
+    return np.asarray(rounded.astype(np.float64).reshape(n, -1, size))
+
+
+def similarities(space: spaces.Box, outcomes: Array, proposals: Array, candidates: Array) -> Array:
+    """Scores (n, m) of candidates (n, m, da) by the similarity of their outcomes to that of the proposal (n, da).
+
+    `outcomes` (n, 1 + m, e) begin with those of the proposals. Of equal outcomes the nearer action scores more.
+    """
+    gaps = np.linalg.norm(outcomes[:, 1:] - outcomes[:, :1], axis=2)
+    largest = np.maximum(gaps.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    span = np.maximum(space.high - space.low, np.finfo(np.float32).tiny).ravel()
+    return -(gaps / largest + OWN_SHARE * np.linalg.norm((candidates - proposals[:, None]) / span, axis=2))
+
+
 def unasked(candidates: Array, num_costs: int, vouched: Array | None) -> Outlook:
     """Outlook on candidates (n, m, da) before any query; only the user's safe actions (n, da), NaN for none, are known.
 
@@ -151,6 +205,22 @@ def unasked(candidates: Array, num_costs: int, vouched: Array | None) -> Outlook
         offers.safe[promised, column], offers.upper_bounds[promised, column] = True, 0.0
         offers.promised[promised] = column
     return offers
+
+
+def all_candidates(
+    space: spaces.Box | spaces.Discrete, fixed: Array, few: Outlook
+) -> tuple[Array, NDArray[np.int64], NDArray[np.int64]]:
+    """All candidates (n, m, da) of the states of an outlook on few: the fixed set, and those that are only theirs.
+
+    Also the places of the few among them, and the index (n,) of the candidate that the user vouches for, -1 for none.
+    """
+    if isinstance(space, spaces.Discrete):
+        return few.candidates, np.arange(len(fixed)), few.promised
+    rest, size = few.candidates[:, 1:], len(fixed)
+    candidates = np.empty((len(rest), size + rest.shape[1], rest.shape[2]))
+    candidates[:, :size], candidates[:, size:] = fixed, rest
+    places = np.array([0, *range(size, candidates.shape[1])])
+    return candidates, places, np.where(few.promised < 0, -1, places[few.promised])
 
 
 def vouched_actions(space: spaces.Box | spaces.Discrete, safe_action: SafeAction, observations: Observations) -> Array:
@@ -196,3 +266,39 @@ def best_candidates(
         ranking = np.where(np.isnan(distance), ranking, distance)
     ranking = np.nan_to_num(ranking, nan=np.finfo(np.float64).max)
     return np.where(offers.safe, ranking, np.inf).argmin(axis=1)  # safe actions have finite rankings
+
+
+def path_to(space: spaces.Box, proposals: Array, starts: Array) -> Array:
+    """Actions (n, APPROACH, da) on the way from starts to proposals (n, da), those nearest to the proposal first.
+
+    The ways that they go are a geometric sequence, because the start may be near to the boundary of the safe set or
+    far from it. They are rounded to the precision of the space: the certified action must be the executed one. A
+    proposal that is not a number is ignored.
+    """
+    way = proposals - starts
+    way[np.isnan(way)] = 0.0
+    path = starts[:, None] + way[:, None] * SHORTER ** np.arange(1, APPROACH + 1)[:, None]
+    rounded = path.astype(space.dtype)
+    return np.minimum(np.maximum(rounded, space.low.ravel()), space.high.ravel()).astype(np.float64)
+
+
+def approach(
+    ask: Callable[[Array, Array, Array], tuple[Array, Array]],
+    question: Question,
+    path: Array,
+    chosen: Array,
+    bounds: Array,
+) -> Flags:
+    """Replace chosen actions (n, da) and their bounds (n, K), in place, by the first safe ones of a path (n, m, da).
+
+    `ask` bounds the costs of actions (n, m, da) in states (n, ds) under thresholds (n, K). Returns which were replaced.
+    """
+    n, m, size = path.shape
+    # Each action in a row of its own: models that cache the fixed candidates keep them.
+    states, limits = np.repeat(question.states, m, axis=0), np.repeat(question.limits, m, axis=0)
+    found = ask(states, path.reshape(n * m, 1, size), limits)[0].reshape(n, m, -1)
+    safe: Flags = np.all(found <= question.limits[:, None], axis=2)
+    nearer: Flags = np.any(safe, axis=1)
+    at = np.flatnonzero(nearer), safe[nearer].argmax(axis=1)
+    chosen[nearer], bounds[nearer] = path[at], found[at]
+    return nearer

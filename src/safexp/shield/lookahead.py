@@ -95,6 +95,11 @@ def _signals_of(constraint: Constraint, observation_space: spaces.Space[Any]) ->
     return signals
 
 
+def holds(backup: BackupController | None) -> bool:
+    """Whether a backup holds certified actions before it drives."""
+    return backup is not None and any(option.hold for option in backup.options)
+
+
 def largest_bound(constraint: Constraint | None, backup: BackupController | None) -> float:
     """Upper limit of a predicted cost: 1, the largest cost of a step, or infinity for a sum until rest."""
     sums = constraint is not None and not constraint.on_every_step

@@ -1,13 +1,4 @@
-"""Shield: the safe set A⁺, the nearest safe action, and the verdict "nothing is safe".
-
-It needs no reinforcement learning. A control engineer puts a shield around an existing controller,
-
-    shield = Shield(quantifier, observation_space, action_space, constraint=Within(2, low=-100.0, high=100.0))
-    shield.fit(Log(observations, actions, episodes=episodes))  # or the path of a log file
-    decision = shield.filter(observation, action)
-
-and executes `decision.action` unless `decision.stopped`.
-"""
+"""Shield: the safe set A⁺, the nearest safe action, and the verdict "nothing is safe"."""
 
 from __future__ import annotations
 
@@ -21,29 +12,35 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from safexp.compiled.source import Precision, write_c
 from safexp.constraints import Constraint
 from safexp.core import files
 from safexp.core.arrays import Array, Controller, Flags, Observations, as_batch, batch_size, every, some
 from safexp.core.encoding import check_action_space, decode_actions, encode_actions, encode_observations
+from safexp.core.network import Network
 from safexp.core.spans import Spans, untimed
 from safexp.quantifiers.base import Quantifier
 from safexp.quantifiers.best_backup import BestBackup
+from safexp.shield.blueprints import blueprint_of
 from safexp.shield.bounds import as_levels, ask, check_levels, where_demanded
 from safexp.shield.candidates import (
     Glance,
     Outlook,
     Preferences,
     SafeAction,
+    all_candidates,
+    approach,
     best_candidates,
     candidate_actions,
-    unasked,
-    with_extra,
+    first_candidates,
+    path_to,
+    similarities,
 )
 from safexp.shield.certificates import certificate_for, warn_of_backup
 from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.files import build_shield, describe_shield, restore_shield
 from safexp.shield.logs import Log, encode_log, read_log
-from safexp.shield.lookahead import BackupController, check_backup, largest_bound
+from safexp.shield.lookahead import BackupController, check_backup, holds, largest_bound
 from safexp.shield.questions import Question, checked_thresholds, steady_thresholds, with_signals
 from safexp.shield.rehearsal import Rehearsal, rehearse
 from safexp.shield.transitions import transitions_of
@@ -55,8 +52,15 @@ log = logging.getLogger("safexp")
 class Shield:
     """Filter that keeps the actions with `min(1, mean + width) ≤ threshold` and replaces any other proposal.
 
+    It needs no reinforcement learning: a control engineer puts a shield around an existing controller.
+
+        shield = Shield(quantifier, observation_space, action_space, constraint=Within(2, low=-100.0, high=100.0))
+        shield.fit(Log(observations, actions, episodes=episodes))  # or the path of a log file
+        decision = shield.filter(observation, action)  # execute decision.action unless decision.stopped
+
     Discrete actions are enumerated. In a box the proposal is tried first, then the nearest safe one of `num_candidates`
-    fixed actions: the centre, the corners, a low-discrepancy set, and the last safe action. If all thresholds are at
+    fixed actions (the centre, the corners, a low-discrepancy set, and the last safe action), and `filter` goes from
+    there towards the proposal as far as is safe. If all thresholds are at
     least 1, the largest cost, everything is safe and the quantifier is not queried. A quantifier that raises, or
     returns a NaN, a negative width or a wrong shape, certifies nothing; `failures` counts such queries, and
     `last_failure` is the reason of the last one. Threads may share a shield as long as none of them fits it.
@@ -97,18 +101,14 @@ class Shield:
     ) -> None:
         if num_candidates > files.MOST:
             raise ValueError(f"num_candidates={num_candidates} must be at most {files.MOST:,}.")
-        self.constraint = constraint
-        self.quantifier = quantifier = (
-            quantifier
-            if constraint is None
-            else certificate_for(constraint, quantifier, observation_space, check_action_space(action_space), backup)
-        )
-        self.observation_space = observation_space
-        self.action_space = check_action_space(action_space)
-        self.backup = backup
+        self.observation_space, self.action_space = observation_space, check_action_space(action_space)
+        if constraint is not None:
+            quantifier = certificate_for(constraint, quantifier, observation_space, self.action_space, backup)
+        self.quantifier, self.constraint, self.backup = quantifier, constraint, backup
         if backup is not None:
             check_backup(backup, observation_space, self.action_space)
-        self._most = largest_bound(constraint, backup)
+        self.most = largest_bound(constraint, backup)
+        self._by_outcome = isinstance(action_space, spaces.Box) and holds(backup)
         self.num_candidates = num_candidates
         self.levels = as_levels(levels, quantifier)
         if safe_action is not None and seed_controller is not None:
@@ -116,10 +116,9 @@ class Shield:
         self.vouched = None if safe_action is None else Vouched(self.action_space, safe_action, verify_safe_action)
         if seed_controller is not None:
             self.vouched = Vouched(self.action_space, seed_controller, verify=False, everywhere=False)
-        self.failures = 0
-        self.last_failure = ""
+        self.failures, self.last_failure = 0, ""
         self.span: Spans = untimed
-        self._fixed = candidate_actions(self.action_space, num_candidates)
+        self.candidates = candidate_actions(self.action_space, num_candidates)
 
     def fit(self, log: Log | str | Path) -> None:
         """Learn from logged transitions or a log file (`read_log`); without a constraint, from costs in [0, 1]."""
@@ -164,6 +163,18 @@ class Shield:
         with files.understood(path):
             return build_shield(cls, document["shield"], arrays, constraint, quantifier, safe_action, backup)
 
+    def export_c(
+        self, path: str | Path, *, precision: Precision = "double", policy: Network | None = None, braking: float = 0.0
+    ) -> None:
+        """Write the shield, and a policy, as C99 without dependencies: `path`, which ends with .c, and its header.
+
+        Its name becomes the prefix of the functions. For `braking` see `ShieldedPolicy`.
+
+        Raises:
+            ValueError: if a part of the shield cannot be exported, with the reason.
+        """
+        write_c(blueprint_of(self), Path(path), precision=precision, policy=policy, braking=braking)
+
     def restore(self, arrays: files.Arrays) -> None:
         """Restore the learned state of a described shield: its quantifier and the outcomes of its safe action."""
         restore_shield(self, arrays)
@@ -189,7 +200,7 @@ class Shield:
             batch, limit[None], measured=None if measured is None else np.atleast_1d(measured)[None]
         )
         last = None if last_safe is None else np.asarray(last_safe)[None]
-        found = self.decide(question, np.asarray(action)[None], preferences=preferences, last_safe=last)
+        found = self.decide(question, np.asarray(action)[None], preferences=preferences, last_safe=last, near=True)
         decision = found.first(single=not limit.ndim)
         if decision.stopped and self.backup is not None:
             return decision._replace(action=np.asarray(self.backup.act(batch))[0], stopped=False, takeover=True)
@@ -218,7 +229,7 @@ class Shield:
         """
         thresholds = steady_thresholds(self.constraint, observations) if thresholds is None else thresholds
         question = self.question(observations, thresholds, measured=measured)
-        found = self.decide(question, actions, preferences=preferences, last_safe=last_safe)
+        found = self.decide(question, actions, preferences=preferences, last_safe=last_safe, near=True)
         return found._replace(upper_bounds=found.upper_bounds.reshape(np.shape(thresholds)))
 
     def outlook(
@@ -260,8 +271,10 @@ class Shield:
         glance: Glance | None = None,
         preferences: Preferences | None = None,
         last_safe: NDArray[Any] | None = None,
+        *,
+        near: bool = False,
     ) -> Decisions:
-        """`filter_batch` for a query; `glance` is what is already known of it. Bounds are (n, K)."""
+        """`filter_batch` for a query; `glance` is what is known of it; `near` if replacements approach proposals."""
         proposals, limits = encode_actions(self.action_space, actions), question.limits
         if len(proposals) != len(limits):
             raise ValueError(f"{len(proposals)} actions for {len(limits)} states: give one for each.")
@@ -282,17 +295,23 @@ class Shield:
         else:
             asked: Any = unsafe if some(safe) else slice(None)  # a slice copies nothing
             part = question.rows(asked)
-            offers = self._whole(part, self._few(part, None if last_safe is None else last_safe[asked]))
+            last = None if last_safe is None else last_safe[asked]
+            offers = self._whole(part, self._few(part, last, proposals[asked] if self._by_outcome else None))
         viable = offers.viable
         intervened, stopped = nowhere.copy(), nowhere.copy()
         intervened[unsafe], stopped[unsafe] = viable, ~viable
         if some(viable):
             rows, offers = (unsafe, offers) if every(viable) else (unsafe[viable], offers.rows(viable))
             scores = None if preferences is None else np.asarray(preferences(rows, offers.candidates), np.float64)
+            if scores is None and self._by_outcome:
+                scores = self._similarities(question.states[rows], proposals[rows], offers.candidates)
             best = np.arange(len(rows)), best_candidates(self.action_space, offers, proposals[rows], scores)
+            chosen, found, own = offers.candidates[best], offers.upper_bounds[best], offers.promised == best[1]
+            if near and scores is None and isinstance(self.action_space, spaces.Box):
+                path = path_to(self.action_space, proposals[rows], chosen)
+                own &= ~approach(self._bounds, question.rows(rows), path, chosen, found)
             vouched = vouched.copy()
-            proposals[rows], bounds[rows] = offers.candidates[best], offers.upper_bounds[best]
-            vouched[rows] = offers.promised == best[1]
+            proposals[rows], bounds[rows], vouched[rows] = chosen, found, own
         return Decisions(decode_actions(self.action_space, proposals), intervened, stopped, vouched, bounds)
 
     def glance(self, question: Question, last_safe: NDArray[Any] | None = None) -> Glance:
@@ -349,31 +368,23 @@ class Shield:
         bounds, _ = self._bounds(question.states, candidates[None], question.limits)
         return np.asarray((bounds[0] <= question.limits).all(axis=1) & np.isfinite(candidates).all(axis=1))
 
-    def _few(self, question: Question, last_safe: NDArray[Any] | None) -> Outlook:
-        """First candidates, not yet queried: the centre, the last safe action, and the user's safe action.
-
-        For discrete actions, all of them.
-        """
-        n, num_costs = question.limits.shape
+    def _few(self, question: Question, last_safe: NDArray[Any] | None, proposals: Array | None = None) -> Outlook:
+        """First candidates, not yet queried."""
         vouched = None
         if self.vouched is not None:
             vouched = self.vouched.actions(question.observations, question.states, question.first)
-        if isinstance(self.action_space, spaces.Discrete):
-            return unasked(np.repeat(self._fixed[None], n, axis=0), num_costs, vouched)
-        last = np.nan if last_safe is None else encode_actions(self.action_space, last_safe)
-        extra = [last] if vouched is None else [last, vouched]
-        return unasked(with_extra(self._fixed[:1], n, extra), num_costs, vouched)
+        return first_candidates(self.action_space, self.candidates, question.limits, vouched, last_safe, proposals)
+
+    def _similarities(self, states: Array, proposals: Array, candidates: Array) -> Array | None:
+        """Scores (n, m) of candidates by where they lead, or None if the quantifier does not know."""
+        outcomes = self.quantifier.outcomes(states, np.concatenate([proposals[:, None], candidates], axis=1))
+        if outcomes is None or not isinstance(self.action_space, spaces.Box):
+            return None
+        return similarities(self.action_space, outcomes, proposals, candidates)
 
     def _whole(self, question: Question, few: Outlook) -> Outlook:
         """Query all candidates of these states; actions already known to be safe remain so, with their bounds."""
-        if isinstance(self.action_space, spaces.Discrete):
-            candidates, places, promised = few.candidates, np.arange(len(self._fixed)), few.promised
-        else:
-            rest, size = few.candidates[:, 1:], len(self._fixed)
-            candidates = np.empty((len(rest), size + rest.shape[1], rest.shape[2]))
-            candidates[:, :size], candidates[:, size:] = self._fixed, rest
-            places = np.array([0, *range(size, candidates.shape[1])])
-            promised = np.where(few.promised < 0, -1, places[few.promised])
+        candidates, places, promised = all_candidates(self.action_space, self.candidates, few)
         bounds, widths = self._bounds(question.states, candidates, question.limits)
         safe: Flags = np.all(bounds <= question.limits[:, None], axis=2)
         if some(few.safe):
@@ -391,11 +402,11 @@ class Shield:
 
     def _bounds(self, states: Array, candidates: Array, limits: Array) -> tuple[Array, Array]:
         """Upper bounds and widths (n, m, K) of the candidates' costs (n, m, da)."""
-        return where_demanded(self._ask, states, candidates, limits, self._most)
+        return where_demanded(self._ask, states, candidates, limits, self.most)
 
     def _ask(self, states: Array, candidates: Array) -> tuple[Array, Array]:
         with self.span("quantifier"):
-            bounds, widths, problem = ask(self.quantifier, states, candidates, self.levels, self._most)
+            bounds, widths, problem = ask(self.quantifier, states, candidates, self.levels, self.most)
         if problem:
             self._failed(problem)
         return bounds, widths

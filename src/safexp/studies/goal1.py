@@ -30,6 +30,7 @@ class Goal1Study:
         seeds: seeds of the runs.
         steps: environment steps of a run.
         drills: share of the steps spent on drills.
+        keep: steps for which the replacement of a refused proposal is kept.
         moved_penalty: penalty of a replaced proposal, in proportion to how far it was moved.
         epoch: environment steps of an epoch.
         workers: number of runs at a time.
@@ -42,6 +43,7 @@ class Goal1Study:
     seeds: tuple[int, ...] = (1000, 1001, 1002)
     steps: int = 1_000_000
     drills: float = 0.01
+    keep: int = 20
     moved_penalty: float = 0.02
     epoch: int = 10_000
     workers: int = 2
@@ -55,7 +57,7 @@ class Goal1Study:
                 limit=self.budget,
                 quantifier="planar-path",
                 backup="controller",
-                backup_options={"drills": self.drills},
+                backup_options={"drills": self.drills, "keep": self.keep},
                 learner="TRPO",
                 learner_options={"n_steps": self.epoch // NUM_ENVS, "target_kl": 0.02},
                 moved_penalty=self.moved_penalty,

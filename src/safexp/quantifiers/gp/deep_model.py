@@ -79,7 +79,7 @@ class DeepPredictor:
         check_finite("DeepGP", **model.state())
         self.model = model
         self._hidden = hidden
-        self._output = _Output(model.layers[-1])
+        self._output = Output(model.layers[-1])
         self._draws = [draws(num_samples, layer.weights.shape[1], seed, k) for k, layer in enumerate(model.layers[:-1])]
         self._noise = float(np.exp(model.log_noise))
 
@@ -101,7 +101,7 @@ class HiddenLayers:
     """Samples of the last hidden values."""
 
     def __init__(self, layers: Sequence[LayerModel]) -> None:
-        self._layers = [_Shared(layer) if layer.root.ndim == 2 else _Separate(layer) for layer in layers]
+        self._layers = [Shared(layer) if layer.root.ndim == 2 else _Separate(layer) for layer in layers]
 
     def __call__(self, x: Single, draws: Sequence[Single]) -> Single:
         """Samples (s, n, Q) at points x (n, d), from standard normal draws (s, n, Q) or (s, 1, Q) for every layer."""
@@ -149,7 +149,7 @@ class _Separate:
         return mean, np.maximum(variance, 1e-10)
 
 
-class _Output:
+class Output:
     """The output process, whose variance is small compared with the prior's and needs more digits.
 
     With (I − S) = U·diag(λ)·Uᵀ the variance is k** − Σ λᵢ(wᵢᵀk)² for the columns wᵢ of L⁻ᵀU, a sum of squares.
@@ -159,45 +159,45 @@ class _Output:
         inverse, root = _inverse_root(layer, 0), np.tril(layer.root[0])
         known, axes = np.linalg.eigh(np.eye(len(root)) - root @ root.T)
         weights = np.exp(layer.log_variance[0]) * (inverse.T @ np.column_stack([axes, layer.mean[0]]))
-        self._rate, self._inducing, self._norms = _scaled(layer, 0)
-        self._weights, self._known = weights.astype(np.float32), known.astype(np.float32)
-        self._variance = np.exp(layer.log_variance[0]).astype(np.float32)
+        self.rate, self.inducing, self.norms = _scaled(layer, 0)
+        self.weights, self.known = weights.astype(np.float32), known.astype(np.float32)
+        self.variance = np.exp(layer.log_variance[0]).astype(np.float32)
 
     def __call__(self, x: Single) -> tuple[Single, Single]:
         """Mean and variance (n,) at points x (n, d)."""
         mean, variance = np.empty(len(x), dtype=np.float32), np.empty(len(x), dtype=np.float32)
         for rows in _chunks(len(x)):
-            projected = _correlation(x[rows] * self._rate, self._inducing, self._norms) @ self._weights
+            projected = _correlation(x[rows] * self.rate, self.inducing, self.norms) @ self.weights
             mean[rows] = projected[:, -1]
             explained = projected[:, :-1]
             explained *= explained
-            variance[rows] = self._variance - explained @ self._known
+            variance[rows] = self.variance - explained @ self.known
         return mean, np.maximum(variance, 0.0)
 
 
-class _Shared:
+class Shared:
     """Processes that share their inducing inputs, with independent whitened values: one product for all of them.
 
     With a = L⁻¹k the variances are k** + Σ aᵢ²(sᵢ² − 1) and the means aᵀm.
     """
 
     def __init__(self, layer: LayerModel) -> None:
-        self._linear = layer.weights.astype(np.float32)
-        self._rate, self._inducing, self._norms = _scaled(layer, 0)
-        self._variance = np.exp(layer.log_variance[0]).astype(np.float32)
-        self._whiten = (np.exp(layer.log_variance[0]) * _inverse_root(layer, 0).T).astype(np.float32)
-        self._mean = np.ascontiguousarray(layer.mean.T, dtype=np.float32)
-        self._gain = np.ascontiguousarray(layer.root.T**2 - 1.0, dtype=np.float32)
+        self.linear = layer.weights.astype(np.float32)
+        self.rate, self.inducing, self.norms = _scaled(layer, 0)
+        self.variance = np.exp(layer.log_variance[0]).astype(np.float32)
+        self.whiten = (np.exp(layer.log_variance[0]) * _inverse_root(layer, 0).T).astype(np.float32)
+        self.mean = np.ascontiguousarray(layer.mean.T, dtype=np.float32)
+        self.gain = np.ascontiguousarray(layer.root.T**2 - 1.0, dtype=np.float32)
 
     def __call__(self, x: Single) -> tuple[Single, Single]:
         """Means and variances (n, Q) at points x (n, d)."""
-        mean = x @ self._linear
+        mean = x @ self.linear
         variance = np.empty_like(mean)
         for rows in _chunks(len(x)):
-            a = _correlation(x[rows] * self._rate, self._inducing, self._norms) @ self._whiten
-            mean[rows] += a @ self._mean
+            a = _correlation(x[rows] * self.rate, self.inducing, self.norms) @ self.whiten
+            mean[rows] += a @ self.mean
             a *= a
-            variance[rows] = self._variance + a @ self._gain
+            variance[rows] = self.variance + a @ self.gain
         return mean, np.maximum(variance, 1e-10)
 
 

@@ -108,6 +108,11 @@ class InducingGP(FittedQuantifier, Generic[M]):
         return self._fitted is not None
 
     @property
+    def width_multiplier(self) -> float:
+        """Number of standard deviations in a width."""
+        return self._multiplier
+
+    @property
     def model(self) -> M | None:
         """The learned parameters, or None before the first fit."""
         return None if self._fitted is None else self._fitted.model

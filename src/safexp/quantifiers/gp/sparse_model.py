@@ -59,7 +59,7 @@ class SparsePredictor:
         half = axes * np.sqrt(np.clip(known, 0.0, 1.0))
         weights = solve_triangular(root, np.column_stack([half, model.mean]), lower=True, trans="T")
         self.model = model
-        self._weights = np.exp(model.log_variance) * weights
+        self.weights = np.exp(model.log_variance) * weights
         self._of_pairs = _Factor(model, inducing, slice(None))
         self._of_states = _Factor(model, inducing, slice(None, split))
         self._of_actions = _Factor(model, inducing, slice(split, None))
@@ -75,14 +75,14 @@ class SparsePredictor:
             correlation = self._of_pairs(np.concatenate([states, actions[:, 0]], axis=1))
         else:
             correlation = (self._at_actions(actions) * self._of_states(states)[:, None]).reshape(n * m, -1)
-        projected = correlation @ self._weights
+        projected = correlation @ self.weights
         explained = np.einsum("nm,nm->n", projected[:, :-1], projected[:, :-1])
         variance = np.maximum(self._variance - explained, 0.0) + self._noise
         return projected[:, -1].reshape(n, m), variance.reshape(n, m)
 
     def _predict_one(self, state: Array, action: Array) -> tuple[Array, Array]:
         """Predict for one action in one state with vectors, in half the time: the common case of a deployed shield."""
-        projected = self._of_pairs.at(np.concatenate([state, action])).dot(self._weights)
+        projected = self._of_pairs.at(np.concatenate([state, action])).dot(self.weights)
         known = projected[:-1]
         variance = max(self._variance - float(known.dot(known)), 0.0) + self._noise
         return projected[-1:, None], np.array([[variance]])
@@ -97,7 +97,7 @@ class SparsePredictor:
         if shared.all():
             return remembered[1][None]
         n, m, size = actions.shape
-        factors = np.empty((n, m, self._weights.shape[0]))
+        factors = np.empty((n, m, self.weights.shape[0]))
         factors[:, shared] = remembered[1]
         factors[:, ~shared] = self._of_actions(actions[:, ~shared].reshape(-1, size)).reshape(n, -1, factors.shape[2])
         return factors

@@ -23,7 +23,7 @@ LAYER = "layer"
 """Prefix of the names of the saved layers."""
 
 
-class Network(LinearModel):
+class LearnedFeatures(LinearModel):
     """Least squares on the inputs and the second hidden layer of a small network of them.
 
     The layers are trained on the first data and then kept, so that later data change the weights of the features alone.

@@ -1,4 +1,4 @@
-"""Findings about a log: severity, consequence, and remedy."""
+"""Findings about a log or an environment: severity, consequence, and remedy."""
 
 from __future__ import annotations
 
@@ -11,23 +11,15 @@ Severity = Literal["ok", "caution", "stop"]
 
 RANKS: Mapping[Severity, int] = MappingProxyType({"ok": 0, "caution": 1, "stop": 2})
 
-VERDICTS: Mapping[Severity, str] = MappingProxyType(
-    {
-        "ok": "Good: an honest shield can be made from this log.",
-        "caution": "Good with cautions: an honest shield can be made from this log; read the cautions first.",
-        "stop": "No honest shield can be made from this log as it is.",
-    }
-)
-"""The verdict for the most serious finding."""
-
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding about a log.
+    """A finding about a log or an environment.
 
     Attributes:
         topic: the subject in a word or two.
-        severity: "ok", "caution" (a shield is possible, within limits), or "stop" (no trustworthy shield is possible).
+        severity: "ok", "caution" (a shield is possible, within limits, or something could not be examined), or "stop"
+            (no trustworthy shield is possible).
         found: the facts, with numbers.
         means: the consequence for a shield.
         remedy: what to do; empty if nothing is needed.

@@ -1,0 +1,59 @@
+"""Translation of `ChangeModel`: trend, distance from the data, and the regressions of the residuals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from safexp.compiled.program import Place, Program
+from safexp.compiled.tables import TILE, padded, tiled, widened
+from safexp.quantifiers.change import LEAST_WIDTH, ChangeModel
+from safexp.quantifiers.targets import normal_multiplier
+
+FAR = 1e30
+"""Squared norm of the landmarks that fill a tile: no input is nearest to them."""
+
+
+def translate_trend(program: Program, model: ChangeModel, inputs: Place, now: int, mean: str, width: str) -> None:
+    """Statements for mean and width of the signals, without the regressions of what the trend leaves."""
+    trend, beyond, add = model.trend, model.extrapolation, program.tables.add
+    assert trend is not None and beyond is not None, "only fitted models are translated"
+    size, signals, entries = inputs.size, model.num_signals, program.actions
+    columns, marks = padded(trend.weights.shape[0]), padded(len(beyond.landmarks.points))
+    points = np.zeros((marks, size + entries))
+    points[: len(beyond.landmarks.points)] = beyond.landmarks.points
+    norms = np.einsum("kd,kd->k", beyond.landmarks.points, beyond.landmarks.points)
+    numbers = [normal_multiplier(model.delta / signals), beyond.tested, beyond.landmarks.radius]
+    program.use("change")
+    name = program.struct(
+        "signal_change",
+        state=inputs.start,
+        states=size,
+        actions=entries,
+        signals=signals,
+        now=now,
+        columns=columns,
+        landmarks=marks,
+        shift=add("changes of signals: means of the inputs", trend.shift),
+        scale=add("standard deviations of the inputs", trend.scale),
+        state_means=add("trend: weights of the state", trend.weights[:size]),
+        action_means=add("trend: weights of the action", trend.weights[size:-1]),
+        constants=add("trend: constants", trend.weights[-1]),
+        state_roots=add("root of its covariance: state", _tiles([root[:size] for root in trend.roots])),
+        action_roots=add("root of its covariance: action", _tiles([root[size:-1] for root in trend.roots])),
+        root_constants=add("root of its covariance: constants", [widened(root[-1], columns) for root in trend.roots]),
+        state_marks=add("landmarks: state", tiled(-2.0 * points[:, :size].T)),
+        action_marks=add("landmarks: action", tiled(-2.0 * points[:, size:].T)),
+        mark_norms=add("squared norms of the landmarks", widened(norms, marks, FAR)),
+        numbers=add(
+            "multiplier, tested distance, radius; least widths; slopes",
+            [*numbers, *(LEAST_WIDTH * model.sizes), *beyond.slopes],
+        ),
+        shared=program.reserve(signals + 1 + signals * columns + marks),
+    )
+    program.work(max(size, entries + max(columns, marks)) + TILE)
+    program.of_state.append(f"change_state(&{name}, s);")
+    program.predict.append(f"change_interval(&{name}, s, a, {mean}, {width});")
+
+
+def _tiles(matrices: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([tiled(matrix) for matrix in matrices])

@@ -1,0 +1,1 @@
+/* Discrete actions: numbers counted from ACTION_START. */
