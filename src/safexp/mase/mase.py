@@ -41,7 +41,7 @@ from safexp.mase.agent import Agent
 from safexp.mase.critics import Replacement, preferences_of
 from safexp.mase.files import load_agent, restore_agent, save_agent
 from safexp.mase.imitation import Imitation
-from safexp.mase.learner import make_learner
+from safexp.mase.learner import complete_options, make_learner
 from safexp.mase.replay import Rewriting
 from safexp.mase.warm_start import clone_log
 from safexp.quantifiers import Quantifier
@@ -72,7 +72,8 @@ class MASE(Agent):
             is copied for each.
         learner: an SB3 algorithm class. On-policy learners learn from the actions they proposed (the shield is a part
             of their environment), off-policy ones from those that were executed.
-        learner_options: arguments of its constructor, including "policy".
+        learner_options: arguments of its constructor, including "policy"; where there are none, our defaults, which
+            follow from the number of environments and the length of episodes. `action_noise` may be a number.
         penalty: penalty of a stop; None leaves the reward unchanged (an ablation).
         seed_data: logged transitions to start the quantifier from, or a log file (`read_log`).
         safe_action: an action, or a function of the observations, that is safe in every state.
@@ -143,7 +144,7 @@ class MASE(Agent):
         self._refit = Refit(self.guard, seed)
         self.inputs: InputSample = self._refit.inputs
         self.rewriting = rewriting
-        self.learner_options = dict(learner_options or {})
+        self.learner_options = complete_options(learner, self.guard, learner_options)
         self.learner = make_learner(learner, self.guard, self.learner_options, seed)
         self.guard.preferences = preferences_of(self.learner, replacement)
         if warm_start:

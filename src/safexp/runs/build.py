@@ -73,7 +73,7 @@ def build(config: RunConfig, to_use: bool = False) -> Agent:
     learner = make_learner_class(config.learner)
     options = check_options(learner, config.learner_options)
     if to_use:
-        options = {name: options[name] for name in POLICY_OPTIONS if name in options}
+        options = {"policy_kwargs": None} | {name: options[name] for name in POLICY_OPTIONS if name in options}
     envs = make_envs(config.task, config.num_envs, config.task_options)
     knowledge = knowledge_of(envs)
     constraint = make_constraint(config, knowledge.obstacles)

@@ -7,17 +7,20 @@ import json
 import math
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, get_args
 
+import gymnasium as gym
 import tyro
 
 from safexp.backups.penalty import Penalty
 from safexp.constraints import Within
 from safexp.constraints.parse import parse_within
-from safexp.runs.plugins import is_own
+from safexp.mase.defaults import default_options
+from safexp.runs.plugins import find_task, is_own
 
 Method = Literal["mase", "bare", "trpo", "trpo-lagrangian", "cpo", "saute", "early-termination"]
 OWN_LEARNERS = MappingProxyType({"trpo": "TRPO", "trpo-lagrangian": "TRPOLagrangian", "cpo": "CPO"})
@@ -225,15 +228,17 @@ class RunConfig:
         constraint: ConstraintName = self.constraint
         if self.within and constraint == "budget" and self.limit is None:
             constraint = "within"
+        learner = OWN_LEARNERS.get(self.method, self.learner)
+        steps = _episode_steps(self.task, self.task_options)
         learned = self.quantifier in FITTED and (constraint != "budget" or self.quantifier == "planar-path")
         return dataclasses.replace(
             self,
             constraint=constraint,
             limit=3.0 if self.limit is None and constraint == "budget" else self.limit,
             calibrate=learned if self.calibrate is None else self.calibrate,
-            learner=OWN_LEARNERS.get(self.method, self.learner),
+            learner=learner,
             learner_options={
-                **_our_options(OWN_LEARNERS.get(self.method, self.learner), self.num_envs),
+                **default_options(learner, self.num_envs, steps, self.learner_options.get("n_steps")),
                 **self.learner_options,
             },
         )
@@ -337,12 +342,14 @@ class RunConfig:
             )
 
 
-def _our_options(learner: str, num_envs: int) -> dict[str, Any]:
-    """Default options that learn a small task in seconds: epochs of about 2,048 steps, PPO's in eight batches."""
-    n_steps = max(2048 // num_envs // 8, 1) * 8
-    if learner == "PPO":
-        return {"n_steps": n_steps, "batch_size": n_steps * num_envs // 8, "learning_rate": 1e-3}
-    return {"n_steps": n_steps} if learner in ("TRPO", "TRPOLagrangian", "CPO") else {}
+def _episode_steps(task: str, options: Mapping[str, Any]) -> int | None:
+    """Largest number of steps of an episode, if it is known; a task that does not exist is refused later."""
+    if "max_episode_steps" in options:
+        return int(options["max_episode_steps"])
+    with suppress(ValueError):
+        find_task(task)
+        return gym.spec(task.rpartition(":")[2]).max_episode_steps
+    return None
 
 
 def _alike(value: Any, usual: Any) -> bool:

@@ -54,6 +54,7 @@ class Goal1Study:
                 backup_options={"drills": self.drills},
                 learner="TRPO",
                 learner_options={"n_steps": 400 if self.layout == "Goal1" else 200, "target_kl": 0.02},
+                penalty=1.0,
                 moved_penalty=self.moved_penalty,
                 num_envs=50,
                 steps=self.steps,
