@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.compiled.build import FLAGS, compile_c, find_compiler
+from safexp.shield.compiled_shield import CompiledShield
 from safexp.shield.logs import Log
 from safexp.shield.shield import Shield
 
@@ -38,6 +39,14 @@ def footprint(shield: Shield, questions: Log, threshold: float) -> dict[str, Any
         asked = [np.asarray(part[row], dtype=np.float64) for part in (questions.observations, questions.actions)]
         used = max(used, loaded.stack_use(_at(state), *map(_at, asked), _at(limit), _at(stack), STACK))
     return {"code_kb": round(size / 2**10, 1), "struct_kb": round(len(state) / 2**10, 1), "stack_bytes": used}
+
+
+def as_long(shield: CompiledShield, nanoseconds: float, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Wall and processor times (count,) of a loop that always does the same and takes about this long."""
+    turns = 1000
+    for _ in range(3):
+        turns = max(round(turns * nanoseconds / float(np.median(shield.timed_loop(200, turns)[0]))), 1)
+    return shield.timed_loop(count, turns)
 
 
 def _sections(path: Path) -> int:

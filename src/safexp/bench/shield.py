@@ -17,7 +17,7 @@ import numpy as np
 import torch as th
 from numpy.typing import NDArray
 
-from safexp.bench.compiled import footprint
+from safexp.bench.compiled import as_long, footprint
 from safexp.quantifiers import SparseGP
 from safexp.shield.compiled_shield import CompiledShield
 from safexp.shield.logs import Log
@@ -77,7 +77,14 @@ def measure(
         raise RuntimeError(f"the compiled shield decided differently {(outcomes != outcomes_in_c).sum()} times.")
     size = footprint(shield, questions, THRESHOLD)
     rows = [row | dict.fromkeys(size) for row in rows]
-    return rows + _rows("the same in C", in_c, outcomes_in_c, dict.fromkeys(what) | size)
+    rows += _rows("the same in C", in_c, outcomes_in_c, dict.fromkeys(what) | size)
+    for code, name in enumerate(OUTCOMES):
+        if (chosen := outcomes_in_c == code).any():
+            wall, cpu = as_long(fast, float(np.median(in_c[0, chosen])), int(chosen.sum()))
+            rows.append(
+                _row(f"  a fixed loop as long as {name}", wall, cpu) | dict.fromkeys(what) | dict.fromkeys(size)
+            )
+    return rows
 
 
 def _rows(
