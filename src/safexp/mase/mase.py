@@ -88,8 +88,9 @@ class MASE(Agent):
         epoch_steps: number of steps of an off-policy learner in an epoch.
         shielding: False executes every proposal and never stops (an ablation: the bare learner).
         rewriting: False leaves stored penalties unchanged (an ablation).
-        replacement: the certified action that replaces a refused proposal in a box: the "nearest" one, or the one with
-            the highest value of the learner's "critic" (SAC, TD3, DDPG). DQN always uses its critic.
+        replacement: the certified action that replaces a refused proposal in a box: the "nearest" one, the one with the
+            highest value of the learner's "critic" (SAC, TD3, DDPG), or the one with the highest score of a function of
+            the learner's observations (k, ...) and encoded candidates (k, m, da). DQN uses its critic otherwise.
         warm_start: begin with a policy that imitates the seed data, instead of a random one.
         imitation: largest KL divergence of a supervised step, at the end of every epoch, that moves the policy of an
             on-policy learner towards the executed actions where its proposals were replaced; 0 for none.

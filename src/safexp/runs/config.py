@@ -122,14 +122,15 @@ class RunConfig:
         penalty: penalty of a stop when nothing is known about the costs; c in −c / width.
         largest_penalty: penalty when the stop was certain; by default the same, which makes it a constant.
         moved_penalty: penalty of a replaced proposal, in proportion to how far it was moved; for on-policy learners.
-        replacement: the certified action that replaces a refused proposal: the `nearest` one, or the one with the
-            highest value of the learner's `critic` (SAC, TD3, DDPG).
+        replacement: the certified action that replaces a refused proposal: the `nearest` one, the one with the highest
+            value of the learner's `critic` (SAC, TD3, DDPG), or `package:function`, the one with the highest score.
         warm_start: begin with a policy that imitates the log (`seed_data`, or the task's own), instead of a random one.
         imitation: largest KL divergence of a supervised step, at the end of every epoch, towards the executed actions
             where proposals were replaced; for on-policy learners; 0 for none.
         num_envs: number of parallel copies of the task.
         steps: number of environment steps to train for, over all copies.
         seed: seed of all random numbers.
+        name: name of the method in legends and tables; by default the method and the settings that tell it from others.
         out: run folder, which must not exist; by default runs/TASK-METHOD-SEED.
     """
 
@@ -156,12 +157,13 @@ class RunConfig:
     penalty: float = Penalty.c
     largest_penalty: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
     moved_penalty: float = 0.0
-    replacement: ReplacementName = "nearest"
+    replacement: Annotated[str, _or_own(ReplacementName)] = "nearest"
     warm_start: bool = False
     imitation: float = 0.0
     num_envs: int = 16
     steps: int = 60_000
     seed: int = 0
+    name: Annotated[str | None, tyro.conf.arg(metavar="STR")] = None
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
 
     def __post_init__(self) -> None:
@@ -177,10 +179,12 @@ class RunConfig:
             raise ValueError(f"calibrate={self.calibrate!r} has the wrong type: expected true, false or null.")
         if not (self.seed_data is None or isinstance(self.seed_data, Path)):
             raise ValueError(f"seed_data={self.seed_data!r} has the wrong type: expected the name of a file.")
+        if not (self.name is None or (isinstance(self.name, str) and self.name.strip())):
+            raise ValueError(f"name={self.name!r} must be a text, or left out.")
         for entry in dataclasses.fields(self):
             usual = entry.default_factory() if callable(entry.default_factory) else entry.default
             given = getattr(self, entry.name)
-            if entry.name not in ("out", "seed_data", "calibrate", "within") and not _alike(given, usual):
+            if entry.name not in ("out", "seed_data", "calibrate", "within", "name") and not _alike(given, usual):
                 raise ValueError(f"{entry.name}={given!r} has the wrong type: expected a value like {usual!r}.")
         for name, choices in [
             ("method", Method),
@@ -189,7 +193,7 @@ class RunConfig:
             ("backup", BackupName),
             ("replacement", ReplacementName),
         ]:
-            given, own = getattr(self, name), name in ("method", "quantifier")
+            given, own = getattr(self, name), name in ("method", "quantifier", "replacement")
             if given not in get_args(choices) and not (own and is_own(given)):
                 hint = " and not package:name" if own else ""
                 raise ValueError(f"{name}={given!r} is not one of {', '.join(get_args(choices))}{hint}.")
