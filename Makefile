@@ -16,8 +16,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
 
-DEMO := $(BIN)/safexp train --task safexp/PointGoalStatic-v0 --budget 20 --learner TRPO --num-envs 50 --steps 400000 \
-	--penalty 2 --learner-options '{"n_steps": 100, "target_kl": 0.02}'
+DEMO := $(BIN)/safexp train --task safexp/PointGoalStatic-v0 --budget 20 --learner TRPO --num-envs 50 --steps 400000
 
 demo: $(READY)
 	@rm -rf runs/demo

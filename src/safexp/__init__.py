@@ -74,12 +74,14 @@ if TYPE_CHECKING:
     from safexp.mase.baseline import Baseline
     from safexp.mase.mase import MASE
     from safexp.mase.onnx import export_onnx
+    from safexp.report.frame import read_runs
     from safexp.report.video import picture_of
     from safexp.runs.config import RunConfig
     from safexp.runs.folder import RunFailedError, RunFolderError
     from safexp.runs.play import Player
     from safexp.runs.run import run
     from safexp.runs.sweep import sweep
+    from safexp.runs.variations import variations
     from safexp.tasks import safety_gymnasium
     from safexp.tasks.navigation import Layout, NavigationVectorEnv
     from safexp.tasks.navigation.suite import LAYOUTS
@@ -168,9 +170,11 @@ __all__ = [
     "gate",
     "picture_of",
     "read_log",
+    "read_runs",
     "run",
     "safety_gymnasium",
     "sweep",
+    "variations",
     "wrap",
 ]
 
@@ -194,6 +198,7 @@ _LATER = MappingProxyType(
             "safexp.mase.baseline:Baseline",
             "safexp.mase.mase:MASE",
             "safexp.mase.onnx:export_onnx",
+            "safexp.report.frame:read_runs",
             "safexp.report.video:picture_of",
             "safexp.runs.config:RunConfig",
             "safexp.runs.folder:RunFailedError",
@@ -201,6 +206,7 @@ _LATER = MappingProxyType(
             "safexp.runs.play:Player",
             "safexp.runs.run:run",
             "safexp.runs.sweep:sweep",
+            "safexp.runs.variations:variations",
             "safexp.tasks.safety_gymnasium",
             "safexp.tasks.navigation:Layout",
             "safexp.tasks.navigation:NavigationVectorEnv",

@@ -34,5 +34,5 @@ def test_settings_at_their_ends_are_taken():
         Penalty(np.inf)
 
 
-def test_the_default_penalty_is_that_of_the_papers_experiments():
-    np.testing.assert_array_equal(Penalty()(np.array([0.0, 0.5, np.inf])), -1.0)
+def test_the_default_penalty_is_constant():
+    np.testing.assert_array_equal(Penalty()(np.array([0.0, 0.5, np.inf])), -0.5)

@@ -8,6 +8,7 @@ import pytest
 
 from safexp.bench.shield import OUTCOMES, measure
 from safexp.cli import main
+from support.c_loop import needs_compiler
 
 
 @pytest.mark.slow
@@ -20,6 +21,19 @@ def test_all_decisions_and_those_of_each_outcome() -> None:
     assert everything["longest_us"] >= everything["p99.9_us"] >= everything["p99_us"] >= everything["p50_us"] > 0
     assert everything["memory_mb"] > 0
     json.dumps(rows)
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_the_compiled_shield_is_measured_on_the_same_decisions() -> None:
+    rows = measure(400, {"capacity": 200, "num_inducing": 16, "first_steps": 20}, compiled=True)
+    assert len({tuple(row) for row in rows}) == 1, "a table needs equal columns"
+    half = (len(rows) + 1) // 3
+    assert [row["decisions"] for row in rows[:half]] == [row["decisions"] for row in rows[half : 2 * half]]
+    assert all("a fixed loop as long as" in row["what"] for row in rows[2 * half :])
+    assert rows[half]["cpu_p50_us"] < rows[0]["cpu_p50_us"]
+    assert 1 < rows[half]["code_kb"] < 200
+    assert 100 < rows[half]["stack_bytes"] < 20_000
 
 
 def test_too_few_decisions_and_other_measurements_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from gymnasium import spaces
 
 from c_fuzz.compare import compare
+from c_fuzz.deciders import Sanitized
 from c_fuzz.shields import CASES, TOLERANCES
 from safexp import GLM, DeepGP, ExactGP, Known, Log, Shield, SparseGP
 from support.c_loop import needs_compiler
@@ -25,6 +26,19 @@ def test_decisions_and_bounds_are_the_same(name):
     assert found.refused > 0
     assert found.replaced > 100
     assert found.error < (1e-10 if name not in TOLERANCES else 1e-4)
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize(
+    "name", ["SparseGP, Dict, levels, safe action", "ChangeModel of SparseGP", "Rollout, degree 3"]
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_exported_file_passes_the_sanitizers(name, tmp_path):
+    case = CASES[name]()
+    found = compare(case, 500, seed=8, decider=Sanitized(case.shield, tmp_path))
+    assert found.different == 0
+    assert found.error < 1e-10
 
 
 def shield(quantifier, **named):

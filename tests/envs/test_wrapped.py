@@ -112,7 +112,7 @@ def test_a_stop_is_an_end_and_a_time_limit_is_not():
     env.reset(seed=0)
     env.step([1.0])
     observation, reward, terminated, truncated, info = env.step([1.0])
-    assert (reward, terminated, truncated, info["shield"]["stopped"]) == (-1.0, True, False, True)
+    assert (reward, terminated, truncated, info["shield"]["stopped"]) == (-0.5, True, False, True)
     assert observation.tolist() == pytest.approx([2.0, 0.2])
     assert "terminal_observation" not in info
     with pytest.raises(ResetNeeded, match="the episode has ended: call reset"):

@@ -41,7 +41,7 @@ def test_watchers_are_told_in_their_order_after_the_agent_has_learned(make):
 
 def test_an_epoch_of_an_off_policy_learner_is_as_long_as_it_was_made():
     env, told = gym.make_vec("safexp/PlanarRobotDiscrete-v0", num_envs=1), []
-    options = {"learning_starts": 10, "policy_kwargs": {"net_arch": [8]}}
+    options = {"train_freq": 4, "learning_starts": 10, "policy_kwargs": {"net_arch": [8]}}
     agent = safexp.MASE(env, safexp.Budget(3.0), safexp.Unknown(), DQN, learner_options=options, seed=0, epoch_steps=20)
     agent.on_epoch(lambda last: told.append((agent.learner.num_timesteps, last)))
     agent.learn(50)

@@ -54,3 +54,14 @@ def test_the_nearest_is_the_default_and_a_critic_is_required():
         MASE(Line(), Budget(3.0), Unknown(), PPO, replacement="critic")
     with pytest.raises(ValueError, match="replacement='best' is not one of nearest, critic"):
         MASE(Line(), Budget(3.0), Unknown(), PPO, replacement="best")
+
+
+def test_a_rule_of_ones_own_chooses_among_the_certified():
+    """Of the certified actions, which are those of at most 0.5, the smallest replaces a refused one."""
+    agent = agent_of(SAC, lambda observations, candidates: -candidates[..., 0])
+    env = agent.guard
+    env.reset()
+    _, _, _, infos = env.step(np.array([[0.9]], np.float32))
+    executed = agent.guard.venv.get_attr("executed")[0][-1]
+    assert executed == pytest.approx(-0.5, abs=0.05)
+    assert infos[0]["cost"] <= 0.5

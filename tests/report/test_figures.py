@@ -3,10 +3,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from safexp.report.curves import CURVES, MAX_COST, RETURN, spread
-from safexp.report.figures import FORMATS, converged, draw_converged, draw_curves, write_figures
+from safexp.report.figures import FORMATS, Look, converged, draw_converged, draw_curves, write_figures
 from safexp.report.groups import by_task, group_runs
 from safexp.report.plots import styles
 from safexp.report.tables import write_tables
@@ -45,7 +46,7 @@ def test_curves_are_the_paper_s_rows_by_tasks(runs: list[Run]) -> None:
     figure = draw_curves(tasks, styles(group_runs(runs)))
     returns, elsewhere, costs, *_ = figure.axes
     assert len(figure.axes) == 3 * 2
-    assert [axes.get_ylabel() for axes in figure.axes[::2]] == [
+    assert [" ".join(axes.get_ylabel().split()) for axes in figure.axes[::2]] == [
         *("Average episode return", "Average episode cost", "Maximum episode cost")
     ]
     mase, bare = returns.lines
@@ -62,7 +63,7 @@ def test_each_cost_is_drawn_of_the_groups_that_limit_it(make_run: MakeRun) -> No
     groups = group_runs([make_run("a", method="bare"), make_run("b", violate=3, **every_step)])
     tasks = by_task(groups)
     curves, boxes = draw_curves(tasks, styles(groups)), draw_converged(tasks, styles(groups))
-    assert [axes.get_ylabel() for axes in curves.axes] == [
+    assert [" ".join(axes.get_ylabel().split()) for axes in curves.axes] == [
         *("Average episode return", "Average episode cost", "Maximum episode cost"),
         *("Average largest step cost", "Maximum step cost"),
     ]
@@ -113,3 +114,61 @@ def test_tables_have_a_row_for_every_run_group_and_epoch(runs: list[Run], tmp_pa
     assert [row["steps"] for row in returns[:6]] == ["1000", "2000", "3000", "4000", "5000", "6000"]
     assert returns[0]["mean"] == "1.0"
     assert {row["metric"] for row in curves} == {curve.key for curve in CURVES}
+
+
+def texts_of(figure):
+    """All texts of a figure that are drawn, with their boxes in pixels; ticks beyond the ends of an axis are not."""
+    figure.canvas.draw()
+    texts = [*figure.texts, *(text for legend in figure.legends for text in legend.texts)]
+    for axes in figure.axes:
+        texts += [axes.title, axes.xaxis.label, axes.yaxis.label]
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            texts += [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+    shown = [text for text in texts if text.get_visible() and text.get_text().strip()]
+    return [(text.get_text(), text.get_window_extent()) for text in shown]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "font", "tasks"), [(3.3, 7.0, 1), (3.3, 10.0, 2), (6.75, 9.0, 2)])
+def test_labels_do_not_overlap_at_any_width(make_run: MakeRun, width, font, tasks) -> None:
+    names = ["PPO alone", "ours, with a backup controller and a long name", "TRPO-Lagrangian", "MASE"]
+    options = [{"task": "safexp/PlanarRobot-v0"}, {"task": "safexp/PlanarRobotDiscrete-v0"}][:tasks]
+    runs = [make_run(f"{i}{k}", name=name, **task) for i, name in enumerate(names) for k, task in enumerate(options)]
+    groups = group_runs(runs)
+    look = Look(width, font)
+    for figure in (
+        draw_curves(by_task(groups), styles(groups), look=look),
+        draw_converged(by_task(groups), styles(groups), look=look),
+    ):
+        if width is not None:
+            assert figure.get_figwidth() == width
+        FigureCanvasAgg(figure)
+        boxes = texts_of(figure)
+        inner = [(text, box.padded(-1)) for text, box in boxes]
+        pairs = [(a, b) for i, (a, x) in enumerate(inner) for b, y in inner[i + 1 :] if x.overlaps(y)]
+        assert pairs == []
+        outside = [text for text, box in boxes if box.x0 < -1 or box.x1 > figure.bbox.width + 1]
+        assert outside == []
+
+
+def test_panels_are_chosen_by_name(make_run: MakeRun) -> None:
+    groups = group_runs([make_run("a"), make_run("b", method="bare")])
+    figure = draw_curves(by_task(groups), styles(groups), look=Look(panels=("violations", "return")))
+    assert [axes.get_ylabel().replace("\n", " ") for axes in figure.axes] == [
+        "Violations so far",
+        "Average episode return",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"panels": ("speed",)}, "there is no panel 'speed': use return, cost"),
+        ({"width": 0.0}, "width=0 must be a width in inches"),
+        ({"font": 0.5}, "font=0.5 must be a font size"),
+    ],
+)
+def test_a_look_that_is_impossible_is_refused(options, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        Look(**options)

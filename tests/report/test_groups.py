@@ -76,3 +76,15 @@ def test_a_setting_that_is_not_given_is_not_in_a_name(make_run: MakeRun) -> None
         "mase (constraint instantaneous, limit 0.5)",
         "mase (constraint margin)",
     ]
+
+
+def test_a_name_of_ones_own_names_the_group(make_run: MakeRun) -> None:
+    runs = [
+        make_run("a", method="bare", name="PPO alone"),
+        make_run("b", penalty=2.0, name="ours"),
+        make_run("c", penalty=2.0, name="ours", seed=1),
+        make_run("d", penalty=3.0),
+    ]
+    assert [(group.name, len(group.runs)) for group in group_runs(runs)] == [("PPO alone", 1), ("ours", 2), ("mase", 1)]
+    twice = [make_run("e", penalty=2.0, name="one"), make_run("f", penalty=3.0, name="one")]
+    assert [group.name for group in group_runs(twice)] == ["one (penalty 2)", "one (penalty 3)"]

@@ -70,7 +70,7 @@ def test_mase_gets_constraint_quantifier_and_penalty() -> None:
     assert agent.constraint == Budget(4.0, 0.9)
     assert isinstance(agent.quantifier, Unknown)
     assert agent.guard.shielding
-    assert agent.guard.penalty == Penalty(1.0, None)
+    assert agent.guard.penalty == Penalty(0.5, None)
 
 
 def test_the_bare_learner_sees_the_task_alone() -> None:

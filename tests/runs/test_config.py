@@ -59,7 +59,7 @@ def test_defaults_that_depend_on_other_values_are_written_out() -> None:
 
 
 def test_other_learners_keep_their_own_defaults_and_margins_have_no_limit() -> None:
-    settled = RunConfig(learner="SAC", constraint="margin", quantifier="known").settled()
+    settled = RunConfig(learner="A2C", constraint="margin", quantifier="known").settled()
     assert settled.learner_options == {}
     assert settled.limit is None
 
@@ -80,7 +80,7 @@ def test_json_gives_the_same_description() -> None:
 def test_json_of_another_version_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown settings colour, out"):
         RunConfig.from_json({"colour": "red", "out": "x"})
-    with pytest.raises(ValueError, match=r"penalty={'c': 1.0} has the wrong type: expected a value like 1.0"):
+    with pytest.raises(ValueError, match=r"penalty={'c': 1.0} has the wrong type: expected a value like 0.5"):
         RunConfig.from_json({"penalty": {"c": 1.0}})
 
 

@@ -183,3 +183,20 @@ def test_without_an_agent_there_is_nothing_to_evaluate(tmp_path):
     (folder / run_folder.AGENT).unlink()
     with pytest.raises(run_folder.RunFolderError, match="holds no agent"):
         evaluate(folder)
+
+
+UNGUARDED = """
+import pathlib, safexp
+settings = safexp.RunConfig(steps=64, num_envs=4, learner_options={"n_steps": 16, "batch_size": 32})
+safexp.sweep(safexp.variations(settings, {"penalty": [1.0]}, 1, pathlib.Path("runs")), workers=1)
+"""
+
+
+@pytest.mark.slow
+def test_a_script_without_a_main_guard_is_told_what_to_do(tmp_path):
+    (tmp_path / "script.py").write_text(UNGUARDED)
+    words = [sys.executable, "script.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith('put the call under if __name__ == "__main__":')
+    assert not (tmp_path / "runs").exists()

@@ -26,7 +26,8 @@ def maker(place: Path) -> MakeRun:
     """
 
     def make(
-        name: str,
+        folder: str,
+        /,
         episodes: int = 120,
         violate: int = 0,
         status: str = "finished",
@@ -36,9 +37,9 @@ def maker(place: Path) -> MakeRun:
         after_stops: int | None = None,
         **settings: Any,
     ) -> Run:
-        config = RunConfig(out=place / name, **settings).settled()
+        config = RunConfig(out=place / folder, **settings).settled()
         judged = after_stops is not None
-        run_folder.begin(config.folder, config, f"safexp train --out '{name}'", judged)
+        run_folder.begin(config.folder, config, f"safexp train --out '{folder}'", judged)
         rows = [
             Episode(i, 50 * (i + 1), 50, paid, 1.5, 4.0 if violate and i % violate == 0 else 1.0, 0.5, False, i < 20, 2)
             for i in range(episodes)

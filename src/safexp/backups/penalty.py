@@ -19,7 +19,8 @@ class Penalty:
 
     Costs lie in [0, 1], so a width above 1 means the same as 1: a quantifier that knows nothing gives −c, and the
     penalty grows to −`largest` as the stop becomes certain. The paper's form has no `largest` and tends to −∞ (erratum
-    10), while its experiments use the constant −1. Both are supported, and the constant is the default.
+    10), while its experiments use the constant −1. Both are supported. The default is the constant −0.5:
+    where the return is about 3, a constant of 1 sometimes teaches a learner to stay away from the goal altogether.
 
     Args:
         c: penalty of a stop about which nothing is known.
@@ -29,7 +30,7 @@ class Penalty:
             off-policy learners learn from the executed actions, and do not see it.
     """
 
-    c: float = 1.0
+    c: float = 0.5
     largest: float | None = None
     moved: float = 0.0
 

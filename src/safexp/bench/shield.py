@@ -17,7 +17,9 @@ import numpy as np
 import torch as th
 from numpy.typing import NDArray
 
+from safexp.bench.compiled import as_long, footprint
 from safexp.quantifiers import SparseGP
+from safexp.shield.compiled_shield import CompiledShield
 from safexp.shield.logs import Log
 from safexp.shield.shield import Shield
 
@@ -33,12 +35,16 @@ BLOCKS: Final = 10
 """Number of times memory is measured."""
 
 
-def measure(decisions: int = 1_000_000, settings: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """A row for all decisions, and one for each outcome.
+def measure(
+    decisions: int = 1_000_000, settings: dict[str, Any] | None = None, *, compiled: bool = False
+) -> list[dict[str, Any]]:
+    """A row for all decisions, and one for each outcome; with `compiled`, the same rows for the shield in C.
 
     `p50_us` and so on are wall times, which include the load of the machine; `cpu_p50_us` are the processor times of
     the same decisions. `memory_mb` is the resident memory of the process after set-up, and `grown_kb` its growth from
-    the first measurement, after a tenth of the decisions, to the last.
+    the first measurement, after a tenth of the decisions, to the last. In the rows of the compiled shield, which takes
+    the same decisions in turn, `code_kb` and so on are the size of its code with its tables, of the struct that the
+    caller owns, and the stack that a decision uses.
     """
     if decisions < BLOCKS:
         raise ValueError(f"decisions={decisions} must be at least {BLOCKS}.")
@@ -48,18 +54,47 @@ def measure(decisions: int = 1_000_000, settings: dict[str, Any] | None = None) 
         shield, questions = _set_up(settings or {})
     finally:
         th.set_num_threads(threads)
-    wall, cpu = np.ones((2, decisions), dtype=np.int64)  # written, so that they are in memory from the start
-    outcomes = np.ones(decisions, dtype=np.int8)
+    times, in_c = np.ones((2, 2, decisions), dtype=np.int64)  # written, so that they are in memory from the start
+    outcomes, outcomes_in_c = np.ones((2, decisions), dtype=np.int8)
+    fast = CompiledShield(shield) if compiled else None
     gc.collect()
     begin, memory = resident(), []
     for block in np.array_split(np.arange(decisions), BLOCKS):
-        _decide(shield, questions, int(block[0]), int(block[-1]) + 1, wall, cpu, outcomes)
+        _decide(shield, questions, int(block[0]), int(block[-1]) + 1, times[0], times[1], outcomes)
         memory.append(resident())
+        if fast is not None:
+            asked = block % len(questions.actions)
+            answers = fast.timed(
+                questions.observations[asked], questions.actions[asked], np.full(len(block), THRESHOLD)
+            )
+            outcomes_in_c[block] = np.minimum(answers[0], 2)
+            in_c[:, block] = answers[1:]
     what = {"memory_mb": round(begin / 2**20, 1), "grown_kb": round((memory[-1] - memory[0]) / 2**10, 1)}
-    rows = [_row("Shield.filter, SparseGP, 64 candidates", wall, cpu) | what]
+    rows = _rows("Shield.filter, SparseGP, 64 candidates", times, outcomes, what)
+    if fast is None:
+        return rows
+    if (outcomes != outcomes_in_c).any():
+        raise RuntimeError(f"the compiled shield decided differently {(outcomes != outcomes_in_c).sum()} times.")
+    size = footprint(shield, questions, THRESHOLD)
+    rows = [row | dict.fromkeys(size) for row in rows]
+    rows += _rows("the same in C", in_c, outcomes_in_c, dict.fromkeys(what) | size)
+    for code, name in enumerate(OUTCOMES):
+        if (chosen := outcomes_in_c == code).any():
+            wall, cpu = as_long(fast, float(np.median(in_c[0, chosen])), int(chosen.sum()))
+            rows.append(
+                _row(f"  a fixed loop as long as {name}", wall, cpu) | dict.fromkeys(what) | dict.fromkeys(size)
+            )
+    return rows
+
+
+def _rows(
+    what: str, times: NDArray[np.int64], outcomes: NDArray[np.int8], more: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """A row for all decisions, with further columns, and one for each outcome."""
+    rows = [_row(what, times[0], times[1]) | more]
     for code, name in enumerate(OUTCOMES):
         if (chosen := outcomes == code).any():
-            rows.append(_row(f"  {name}", wall[chosen], cpu[chosen]) | dict.fromkeys(what))
+            rows.append(_row(f"  {name}", times[0, chosen], times[1, chosen]) | dict.fromkeys(more))
     return rows
 
 
@@ -110,8 +145,13 @@ def _row(what: str, wall: NDArray[np.int64], cpu: NDArray[np.int64]) -> dict[str
     cells: dict[str, Any] = {"what": what, "decisions": len(wall)}
     for prefix, times in [("", wall), ("cpu_", cpu)]:
         for name, q in [("p50", 50), ("p99", 99), ("p99.9", 99.9)]:
-            cells[f"{prefix}{name}_us"] = round(float(np.percentile(times, q)) / 1e3)
-    return cells | {"longest_us": round(float(wall.max()) / 1e3)}
+            cells[f"{prefix}{name}_us"] = _digits(float(np.percentile(times, q)) / 1e3)
+    return cells | {"longest_us": _digits(float(wall.max()) / 1e3)}
+
+
+def _digits(microseconds: float) -> float:
+    """A time with three digits."""
+    return float(f"{microseconds:.3g}") if microseconds < 100 else round(microseconds)
 
 
 def resident() -> int:

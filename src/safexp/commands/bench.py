@@ -18,6 +18,7 @@ def bench(
     within: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME:LOW:HIGH...")] = (),
     splits: Annotated[tuple[str, ...], tyro.conf.arg(metavar="{bold,random}...")] = (),
     quantifiers: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...")] = (),
+    compiled: bool = False,
     json: bool = False,
 ) -> int:
     """Measure speed as ratios within one run, or the coverage of quantifiers.
@@ -35,15 +36,16 @@ def bench(
         within: limits on signals of the logs, such as current:-100:100 or temperature::335, each measured separately.
         splits: for `coverage`: kinds of held-out episodes; both by default.
         quantifiers: for `coverage`: quantifiers to measure, such as SparseGP; all by default.
+        compiled: for `shield`: measure the same decisions in C, too, with the size of the code and its stack.
         json: print JSON instead of a table.
     """
     from safexp.report.terminal import print_rows
 
     options = {"decisions": decisions, "peer": peer, "logs": logs, "within": within}
-    options |= {"splits": splits, "quantifiers": quantifiers}
+    options |= {"splits": splits, "quantifiers": quantifiers, "compiled": compiled or None}
     given = {name: value for name, value in options.items() if value not in (None, ())}
     for name, value in given.items():
-        if what != (belongs := {"decisions": "shield", "peer": "tasks"}.get(name, "coverage")):
+        if what != (belongs := {"decisions": "shield", "compiled": "shield", "peer": "tasks"}.get(name, "coverage")):
             raise ValueError(f"--{name} {value} is for `safexp bench {belongs}`: leave it out.")
     try:
         rows = import_module(f"safexp.bench.{what}").measure(**given)

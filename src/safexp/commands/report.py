@@ -16,6 +16,9 @@ def report(
     /,
     out: Path = Path("report.html"),
     figures: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
+    width: Annotated[float | None, tyro.conf.arg(metavar="INCHES")] = None,
+    font: float = 8.0,
+    panels: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...")] = (),
     reference: Annotated[str | None, tyro.conf.arg(metavar="METHOD")] = None,
 ) -> int:
     """Compare runs in a self-contained HTML file and in a table on the terminal.
@@ -24,7 +27,11 @@ def report(
         runs: run folders, or their parent folders; unreadable ones are named and skipped. Runs that differ only in the
             seed are grouped.
         out: HTML file to write.
-        figures: folder for figures in the paper's style (PNG, SVG, PDF) and tables of all numbers (CSV).
+        figures: folder for figures in the paper's style (PNG, SVG, PDF), a table for it (LaTeX), and tables of all
+            numbers (CSV).
+        width: width of the figures, such as 3.3 for a column; by default as wide as their panels need.
+        font: font size of the figures in points.
+        panels: metrics to show in the figures, such as return cost violations; by default the paper's.
         reference: method to compare the others with; by default the one that most tasks have.
     """
     from safexp.report.html import write_report
@@ -45,10 +52,12 @@ def report(
     write_report(out, readable, problems, reference)
     print_summary(readable)
     if figures is not None:
-        from safexp.report.figures import write_figures
+        from safexp.report.figures import Look, write_figures
+        from safexp.report.latex import write_latex
         from safexp.report.tables import write_tables
 
-        write_figures(figures, readable)
+        write_figures(figures, readable, Look(width, font, panels))
+        write_latex(figures / "table.tex", readable)
         write_tables(figures, readable, reference)
         print(f"figures and tables: {figures}")
     print(f"report: {out}")

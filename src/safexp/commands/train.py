@@ -13,6 +13,7 @@ from safexp.commands.working_directory import import_from_working_directory
 from safexp.runs.config import Options, RunConfig
 from safexp.runs.folder import RunFolderError, read
 from safexp.runs.interrupts import exit_code
+from safexp.runs.variations import SharedSettings, read_choices, variations
 
 if TYPE_CHECKING:
     from safexp.runs.trackers import Service
@@ -48,8 +49,9 @@ def train(
 
 
 def sweep(
-    config: Annotated[RunConfig, tyro.conf.arg(name="")],
+    config: Annotated[SharedSettings, tyro.conf.arg(name="")],
     vary: Options = MappingProxyType({}),
+    configs: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     seeds: int = 3,
     workers: int = 2,
     ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None,
@@ -62,7 +64,11 @@ def sweep(
 
     Args:
         config: settings that all runs share; --out is the parent folder of their run folders, --seed the first seed.
-        vary: lists of values by setting, such as {"method": ["mase", "bare"], "penalty": [1, 2]}.
+            They are checked after they are varied.
+        vary: lists of values by setting, such as {"method": ["mase", "bare"], "penalty": [1, 2]}: every combination is
+            run, and what differs only in settings that a method ignores is run once.
+        configs: JSON file with a list of settings to run instead, such as
+            [{"method": "mase", "penalty": 2}, {"method": "bare", "name": "PPO alone"}].
         seeds: number of seeds.
         workers: number of runs at a time.
         ray: address of a Ray cluster to run on; "local" starts one on this machine.
@@ -73,11 +79,12 @@ def sweep(
     from safexp.report.html import write_report
     from safexp.report.terminal import print_summary
     from safexp.report.watch import watched_sweep
-    from safexp.runs.variations import variations
 
+    if configs is not None and vary:
+        raise ValueError(f"--vary {dict(vary)} and --configs {configs}: give one of them.")
     out = config.out or Path("runs/sweep")
-    configs = variations(config, vary, seeds, out)
-    outcomes = watched_sweep(configs, workers, ray, tracker_service(track, track_options))
+    runs_wanted = variations(config, vary if configs is None else read_choices(configs), seeds, out)
+    outcomes = watched_sweep(runs_wanted, workers, ray, tracker_service(track, track_options))
     problems = [f"{outcome.folder}: {outcome.problem}" for outcome in outcomes if outcome.problem]
     runs = [read(outcome.folder) for outcome in outcomes if not outcome.problem]
     if runs:

@@ -12,6 +12,8 @@ EXTRAS = MappingProxyType(
         "tasks": ("mujoco", "glfw", "imageio", "packaging"),
         "report": ("plotly", "matplotlib", "jinja2", "PIL"),
         "onnx": ("onnx",),
+        "optuna": ("optuna",),
+        "pandas": ("pandas",),
         "parquet": ("pyarrow",),
         "ray": ("ray",),
         "video": ("imageio_ffmpeg",),

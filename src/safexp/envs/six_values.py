@@ -37,6 +37,7 @@ class SixTuple(gym.Env[Any, Any]):
         self.action_space = env.action_space
         self.metadata = dict(getattr(env, "metadata", {}))
         self.render_mode = getattr(env, "render_mode", None)
+        self.spec = getattr(env, "spec", None)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode, at no cost."""

@@ -114,6 +114,13 @@ def first_told(venv: VecEnv, name: str) -> Array:
     return np.array([np.ravel(info[key])[entry] if key in info else np.nan for info in inner.reset_infos])
 
 
+def episode_steps(venv: VecEnv) -> int | None:
+    """Largest number of steps of an episode, if the environments' specification tells it."""
+    inner = venv.unwrapped
+    spec = inner.envs.spec if isinstance(inner, BatchedVecEnv) else inner.get_attr("spec", indices=[0])[0]
+    return None if spec is None else spec.max_episode_steps
+
+
 def put(observations: Observations, indices: Sequence[int], rows: Sequence[Any]) -> Observations:
     """Copy of the batch with these rows replaced."""
     if isinstance(observations, dict):

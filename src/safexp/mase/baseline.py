@@ -19,6 +19,7 @@ from safexp.mase.agent import Agent
 from safexp.mase.learner import (
     build_policy,
     check_policy,
+    complete_options,
     describe_policy,
     find_learner,
     learner_settings,
@@ -34,7 +35,7 @@ class Baseline(Agent):
     Args:
         envs: the environments.
         learner: an SB3 algorithm class.
-        learner_options: arguments of its constructor, including "policy".
+        learner_options: arguments of its constructor, including "policy"; our defaults where there are none.
         seed: seed of the learner and the environments.
         epoch_steps: number of steps of an off-policy learner in an epoch; for an on-policy one an epoch is a rollout.
     """
@@ -49,7 +50,7 @@ class Baseline(Agent):
         epoch_steps: int = 1000,
     ) -> None:
         super().__init__(envs, epoch_steps)
-        self.learner_options = dict(learner_options or {})
+        self.learner_options = complete_options(learner, envs, learner_options)
         self.learner = learner(env=envs, **learner_settings(learner, envs, self.learner_options, seed))
 
     def propose(

@@ -15,10 +15,13 @@ from stable_baselines3.common.policies import ContinuousCritic
 from safexp.core.arrays import Array, Observations
 from safexp.core.encoding import decode_actions
 
-Replacement = Literal["nearest", "critic"]
-
 StatePreferences = Callable[[Observations, Array], Array]
 """Scores (k, m) of encoded candidates (k, m, da), from the learner's observations (k, …)."""
+
+Rule = Literal["nearest", "critic"]
+
+Replacement = Rule | StatePreferences
+"""What replaces a refused proposal: a rule by name, or a function whose highest score among certified actions does."""
 
 
 def preferences_of(learner: BaseAlgorithm, replacement: Replacement) -> StatePreferences | None:
@@ -27,8 +30,13 @@ def preferences_of(learner: BaseAlgorithm, replacement: Replacement) -> StatePre
     Raises:
         ValueError: if the learner has no critic of states and actions.
     """
-    if replacement not in get_args(Replacement):
-        raise ValueError(f"replacement={replacement!r} is not one of {', '.join(get_args(Replacement))}.")
+    if callable(replacement):
+        return replacement
+    if replacement not in get_args(Rule):
+        raise ValueError(
+            f"replacement={replacement!r} is not one of {', '.join(get_args(Rule))}, nor a function of observations "
+            "(k, ...) and candidates (k, m, da) that returns scores (k, m)."
+        )
     if isinstance(learner, DQN):
         return partial(discrete_values, learner)
     if replacement == "nearest":

@@ -71,12 +71,13 @@ def load_agent(
     with files.understood(path):
         shield = build_shield(Shield, document["shield"], arrays, constraint, quantifier, safe_action, backup)
         braking = float(document.get("braking", 0.0))
+        policy = build_policy(check_policy(document["policy"], arrays), learner_options or {})
         agent = kind(
             venv or NoEnvironments(shield.observation_space, shield.action_space),
             constraint or build_constraint(document["constraint"]),
             shield.quantifier,
             learner or find_learner(document["learner"]),
-            learner_options=build_policy(check_policy(document["policy"], arrays), learner_options or {}),
+            learner_options={"policy_kwargs": None, **policy},  # of the file alone, without our defaults
             penalty=document["penalty"] and Penalty(**document["penalty"]),
             safe_action=None if shield.vouched is None else shield.vouched.action,
             seed=seed,

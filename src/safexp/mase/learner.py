@@ -6,20 +6,24 @@ import copy
 from collections.abc import Iterator
 from typing import Any, TypeGuard
 
+import numpy as np
 import sb3_contrib
 import stable_baselines3
 import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
 from torch import nn
 
 from safexp.core.files import Arrays, CheckpointError
 from safexp.envs.guard import Guard
+from safexp.envs.vector import episode_steps
 from safexp.learners.cpo import CPO
 from safexp.learners.lagrangian import TRPOLagrangian
 from safexp.learners.trpo import TRPO
+from safexp.mase.defaults import default_options
 from safexp.mase.replay import RewritingDictReplayBuffer, RewritingReplayBuffer
 
 POLICY_OPTIONS = ("policy", "policy_kwargs", "use_sde")
@@ -55,12 +59,28 @@ def make_learner(
 def learner_settings(
     learner: type[BaseAlgorithm], envs: VecEnv, options: dict[str, Any], seed: int | None
 ) -> dict[str, Any]:
-    """Arguments of a learner's constructor, except for its environments."""
+    """Arguments of a learner's constructor, except for its environments.
+
+    `action_noise` may be a number, the standard deviation of Gaussian noise on actions scaled to [−1, 1].
+    """
     if not is_algorithm(learner):
         raise TypeError(f"learner={learner!r} is not an algorithm class of Stable-Baselines3, such as PPO or SAC.")
     mapping = isinstance(envs.observation_space, spaces.Dict)
     # Some learners modify the options that they are given, which may be the user's.
-    return {"policy": "MultiInputPolicy" if mapping else "MlpPolicy", "seed": seed} | copy.deepcopy(options)
+    settings = {"policy": "MultiInputPolicy" if mapping else "MlpPolicy", "seed": seed} | copy.deepcopy(options)
+    noise = settings.get("action_noise")
+    if isinstance(noise, int | float):
+        size = int(np.prod(envs.action_space.shape or ()))
+        settings["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, noise)) if noise else None
+    return settings
+
+
+def complete_options(learner: type[BaseAlgorithm], envs: VecEnv, options: dict[str, Any] | None) -> dict[str, Any]:
+    """Options of a learner on these environments: those given, and our defaults for the rest."""
+    given = dict(options or {})
+    if not is_algorithm(learner):
+        return given  # `learner_settings` raises
+    return {**default_options(name_of(learner), envs.num_envs, episode_steps(envs), given.get("n_steps")), **given}
 
 
 def find_learner(name: str) -> type[BaseAlgorithm]:

@@ -41,7 +41,7 @@ from safexp.mase.agent import Agent
 from safexp.mase.critics import Replacement, preferences_of
 from safexp.mase.files import load_agent, restore_agent, save_agent
 from safexp.mase.imitation import Imitation
-from safexp.mase.learner import make_learner
+from safexp.mase.learner import complete_options, make_learner
 from safexp.mase.replay import Rewriting
 from safexp.mase.warm_start import clone_log
 from safexp.quantifiers import Quantifier
@@ -72,7 +72,8 @@ class MASE(Agent):
             is copied for each.
         learner: an SB3 algorithm class. On-policy learners learn from the actions they proposed (the shield is a part
             of their environment), off-policy ones from those that were executed.
-        learner_options: arguments of its constructor, including "policy".
+        learner_options: arguments of its constructor, including "policy"; where there are none, our defaults, which
+            follow from the number of environments and the length of episodes. `action_noise` may be a number.
         penalty: penalty of a stop; None leaves the reward unchanged (an ablation).
         seed_data: logged transitions to start the quantifier from, or a log file (`read_log`).
         safe_action: an action, or a function of the observations, that is safe in every state.
@@ -87,8 +88,9 @@ class MASE(Agent):
         epoch_steps: number of steps of an off-policy learner in an epoch.
         shielding: False executes every proposal and never stops (an ablation: the bare learner).
         rewriting: False leaves stored penalties unchanged (an ablation).
-        replacement: the certified action that replaces a refused proposal in a box: the "nearest" one, or the one with
-            the highest value of the learner's "critic" (SAC, TD3, DDPG). DQN always uses its critic.
+        replacement: the certified action that replaces a refused proposal in a box: the "nearest" one, the one with the
+            highest value of the learner's "critic" (SAC, TD3, DDPG), or the one with the highest score of a function of
+            the learner's observations (k, ...) and encoded candidates (k, m, da). DQN uses its critic otherwise.
         warm_start: begin with a policy that imitates the seed data, instead of a random one.
         imitation: largest KL divergence of a supervised step, at the end of every epoch, that moves the policy of an
             on-policy learner towards the executed actions where its proposals were replaced; 0 for none.
@@ -143,7 +145,7 @@ class MASE(Agent):
         self._refit = Refit(self.guard, seed)
         self.inputs: InputSample = self._refit.inputs
         self.rewriting = rewriting
-        self.learner_options = dict(learner_options or {})
+        self.learner_options = complete_options(learner, self.guard, learner_options)
         self.learner = make_learner(learner, self.guard, self.learner_options, seed)
         self.guard.preferences = preferences_of(self.learner, replacement)
         if warm_start:

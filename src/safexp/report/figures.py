@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import matplotlib as mpl
@@ -12,15 +15,19 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import EngFormatter, MaxNLocator
 from PIL import Image
 
 from safexp.report.curves import (
     COST,
     MAX_COST,
     MAX_STEP_COST,
+    OWN_ACTIONS,
+    PENALISED,
     RETURN,
     STEP_COST,
+    STOPS,
+    VIOLATIONS,
     MetricCurve,
     epochs,
     is_told,
@@ -39,6 +46,24 @@ CONVERGED = 0.1
 
 DRAWN = 125
 """Number of points drawn of a curve in print size."""
+
+PANELS: Mapping[str, MetricCurve] = MappingProxyType(
+    {
+        "return": RETURN,
+        "cost": COST,
+        "max-cost": MAX_COST,
+        "step-cost": STEP_COST,
+        "max-step-cost": MAX_STEP_COST,
+        "violations": VIOLATIONS,
+        "stops": STOPS,
+        "own-actions": OWN_ACTIONS,
+        "penalised-return": PENALISED,
+    }
+)
+"""Metrics that a figure can show, by name."""
+
+NARROWEST = 1.5
+"""Smallest width of a panel in inches at a font size of 8; where there is less room, panels are stacked."""
 
 FORMATS = ("png", "svg", "pdf")
 PNG_COLOURS = 128
@@ -60,12 +85,41 @@ STYLE: dict[Any, Any] = {
 """Print size, fonts that stay text, and the same bytes for the same runs."""
 
 
-def write_figures(folder: Path, runs: Sequence[Run]) -> list[Path]:
+@dataclass(frozen=True)
+class Look:
+    """Appearance of figures.
+
+    Attributes:
+        width: width in inches, such as that of a column; by default as wide as the panels need.
+        font: font size in points.
+        panels: metrics to show, names of `PANELS`; by default the paper's.
+    """
+
+    width: float | None = None
+    font: float = 8.0
+    panels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.width is not None and not 1 <= self.width <= 100:
+            raise ValueError(f"width={self.width:g} must be a width in inches, from 1 to 100.")
+        if not 1 <= self.font <= 100:
+            raise ValueError(f"font={self.font:g} must be a font size in points, from 1 to 100.")
+        for name in self.panels:
+            if name not in PANELS:
+                raise ValueError(f"there is no panel {name!r}: use {', '.join(PANELS)}.")
+
+    @property
+    def style(self) -> dict[Any, Any]:
+        """Matplotlib's settings."""
+        return {**STYLE, "font.size": self.font, "axes.titlesize": self.font}
+
+
+def write_figures(folder: Path, runs: Sequence[Run], look: Look = Look()) -> list[Path]:  # noqa: B008 (it is frozen)
     """Write curves.* (metrics by tasks) and converged.* into a folder; returns the files."""
     groups = group_runs(runs)
-    tasks = by_task(groups)
-    drawings = {"curves": draw_curves(tasks, styles(groups)), "converged": draw_converged(tasks, styles(groups))}
-    return save_figures(folder, drawings)
+    tasks, drawn_as = by_task(groups), styles(groups)
+    curves, boxes = draw_curves(tasks, drawn_as, look=look), draw_converged(tasks, drawn_as, look=look)
+    return save_figures(folder, {"curves": curves, "converged": boxes})
 
 
 @mpl.rc_context(STYLE)
@@ -92,34 +146,50 @@ def _save_png(figure: Figure, path: Path) -> None:
     few.save(path, optimize=True)
 
 
-@mpl.rc_context(STYLE)
-def draw_curves(tasks: dict[str, list[RunGroup]], drawn_as: Styles, middle: bool = False) -> Figure:
+def draw_curves(
+    tasks: dict[str, list[RunGroup]],
+    drawn_as: Styles,
+    middle: bool = False,
+    look: Look = Look(),  # noqa: B008 (it is frozen)
+) -> Figure:
     """The paper's Figure 2: a row for each metric, a column for each task, mean ± one standard deviation over runs.
 
     With `middle` it is the inter-quartile mean and its 95% bootstrap interval. The metrics of a single task are beside
     each other.
     """
-    curves = _shown(tasks)
-    figure, grid = _grid(curves, tasks, height=1.65)
-    for column, groups in enumerate(tasks.values()):
-        for row, curve in enumerate(curves):
-            axes: Axes = grid[row, column]
-            for group in groups:
-                if is_told(curve, group):
-                    _draw_curve(axes, group, curve, drawn_as[group.name], middle)
-            _draw_limits(axes, groups, curve)
-            axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-        for axes in _lowest(grid, column):
-            axes.set_xlabel("environment steps")
-    _draw_legend(figure, grid)
+    curves = _shown(tasks, look)
+    with mpl.rc_context(look.style):
+        figure, grid = _grid(curves, tasks, 1.65, look)
+        for column, groups in enumerate(tasks.values()):
+            for row, curve in enumerate(curves):
+                axes: Axes = grid[row, column]
+                for group in groups:
+                    if is_told(curve, group):
+                        _draw_curve(axes, group, curve, drawn_as[group.name], middle)
+                _draw_limits(axes, groups, curve)
+                axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+                axes.xaxis.set_major_locator(MaxNLocator(4))
+            for axes in _lowest(grid, column):
+                beside = axes.get_subplotspec().get_gridspec().ncols  # type: ignore[union-attr]
+                room = figure.get_figwidth() / beside - 0.6 * look.font / STYLE["font.size"]
+                axes.set_xlabel(wrapped("environment steps", room, look))
+        _draw_legend(figure, grid, look)
     return figure
 
 
-@mpl.rc_context(STYLE)
-def draw_converged(tasks: dict[str, list[RunGroup]], drawn_as: Styles) -> Figure:
+def draw_converged(
+    tasks: dict[str, list[RunGroup]],
+    drawn_as: Styles,
+    look: Look = Look(),  # noqa: B008 (it is frozen)
+) -> Figure:
     """The paper's Figure 3: box plots of the last tenth of the epochs of all runs that finished, if any did."""
-    curves = _shown(tasks)
-    figure, grid = _grid(curves, tasks, height=1.5)
+    with mpl.rc_context(look.style):
+        return _boxes(tasks, drawn_as, look)
+
+
+def _boxes(tasks: dict[str, list[RunGroup]], drawn_as: Styles, look: Look) -> Figure:
+    curves = _shown(tasks, look)
+    figure, grid = _grid(curves, tasks, 1.5, look)
     for column, groups in enumerate(tasks.values()):
         for row, curve in enumerate(curves):
             axes: Axes = grid[row, column]
@@ -132,13 +202,11 @@ def draw_converged(tasks: dict[str, list[RunGroup]], drawn_as: Styles) -> Figure
             )
             for group, box, median in zip(groups, boxes["boxes"], boxes["medians"], strict=True):
                 colour = COLOURS[drawn_as[group.name] % len(COLOURS)]
-                box.set(facecolor=f"{colour}66")
+                box.set(facecolor=f"{colour}66", label=_plain(group.name))
                 median.set(color=colour)
             _draw_limits(axes, groups, curve)
             axes.set_xticks(range(1, len(groups) + 1), [""] * len(groups))
-        for axes in _lowest(grid, column):
-            axes.set_xticklabels([_plain(group.name) for group in groups], rotation=30, ha="right")
-    _draw_legend(figure, grid)
+    _draw_legend(figure, grid, look)
     return figure
 
 
@@ -151,9 +219,16 @@ def converged(group: RunGroup, curve: MetricCurve) -> list[float]:
     return found
 
 
-def _shown(tasks: dict[str, list[RunGroup]]) -> list[MetricCurve]:
-    """The metrics that apply to some group on some task."""
+def _shown(tasks: dict[str, list[RunGroup]], look: Look) -> list[MetricCurve]:
+    """The chosen metrics, or else those that apply to some group on some task."""
+    if look.panels:
+        return [PANELS[name] for name in look.panels]
     return [curve for curve in SHOWN if any(is_told(curve, group) for groups in tasks.values() for group in groups)]
+
+
+def wrapped(text: str, inches: float, look: Look) -> str:
+    """Text broken into lines of at most about this length."""
+    return "\n".join(textwrap.wrap(text, max(int(inches / (0.0075 * look.font)), 8)))
 
 
 def _plain(text: str) -> str:
@@ -161,19 +236,30 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _grid(curves: Sequence[MetricCurve], tasks: dict[str, list[RunGroup]], height: float) -> tuple[Figure, Any]:
+def _grid(
+    curves: Sequence[MetricCurve], tasks: dict[str, list[RunGroup]], height: float, look: Look
+) -> tuple[Figure, Any]:
     """A figure and its axes (metrics, tasks) with their titles; those of a single task are beside each other."""
+    size = look.font / STYLE["font.size"]
+    height *= size
     if len(tasks) == 1:
-        figure = Figure(figsize=(2.4 * len(curves), height + 1.0), layout="constrained")
-        grid = figure.subplots(1, len(curves), squeeze=False).T
-        figure.suptitle(_plain(next(iter(tasks))), fontsize=STYLE["axes.titlesize"])
+        width = look.width or 2.4 * len(curves) * size
+        beside = max(min(len(curves), int(width / (NARROWEST * size))), 1)
+        rows = -(-len(curves) // beside)
+        figure = Figure(figsize=(width, height * rows + 0.75 * size), layout="constrained")
+        places = figure.subplots(rows, beside, squeeze=False).reshape(-1)
+        for spare in places[len(curves) :]:
+            spare.remove()
+        grid = places[: len(curves), None]
+        figure.suptitle(wrapped(_plain(next(iter(tasks))), width, look), fontsize=look.font)
     else:
-        figure = Figure(figsize=(2.9 * len(tasks), height * len(curves) + 0.5), layout="constrained")
+        width = look.width or 2.9 * len(tasks) * size
+        figure = Figure(figsize=(width, height * len(curves) + 0.4 * size), layout="constrained")
         grid = figure.subplots(len(curves), len(tasks), squeeze=False, sharex="col", sharey="row")
         for column, task in enumerate(tasks):
-            grid[0, column].set_title(_plain(task))
+            grid[0, column].set_title(wrapped(_plain(task), width / len(tasks) - 0.5 * size, look))
     for row, curve in enumerate(curves):
-        grid[row, 0].set_ylabel(curve.title)
+        grid[row, 0].set_ylabel(wrapped(curve.title, height - 0.7 * size, look))
     return figure, grid
 
 
@@ -212,12 +298,16 @@ def _draw_limits(axes: Axes, groups: Sequence[RunGroup], curve: MetricCurve) -> 
         axes.axhline(limit, color="black", linewidth=0.8, zorder=1, label=f"limit {limit:g}")
 
 
-def _draw_legend(figure: Figure, grid: Any) -> None:
+def _draw_legend(figure: Figure, grid: Any, look: Look) -> None:
     """Draw one legend for all axes at the bottom."""
     entries: dict[str, Artist] = {}
     for axes in grid.flat:
         handles, names = axes.get_legend_handles_labels()
         entries |= dict(zip(names, handles, strict=True))
-    inches = 0.55 + 0.065 * max(map(len, entries), default=0)  # of the longest entry, in print size
+    size = look.font / STYLE["font.size"]
+    inches = size * (0.55 + 0.065 * max(map(len, entries), default=0))  # of the longest entry, in print size
     columns = max(min(len(entries), int(figure.get_figwidth() / inches)), 1)
-    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns, frameon=False)
+    names = [wrapped(name, figure.get_figwidth() - 0.6 * size, look) for name in entries]
+    lines = -(-len(names) // columns) * max((name.count("\n") + 1 for name in names), default=0)
+    figure.set_figheight(figure.get_figheight() + 0.17 * size * lines)
+    figure.legend(list(entries.values()), names, loc="outside lower center", ncols=columns, frameon=False)

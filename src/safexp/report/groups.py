@@ -11,7 +11,7 @@ from typing import Any
 from safexp.runs.config import RunConfig
 from safexp.runs.folder import Run
 
-NOT_COMPARED = ("task", "task_options", "method", "seed")
+NOT_COMPARED = ("task", "task_options", "method", "seed", "name")
 """Settings that are not used to name a method: they are in the heading or in its name already."""
 
 
@@ -70,17 +70,18 @@ def task_of(config: RunConfig) -> str:
 
 
 def names(configs: Sequence[RunConfig]) -> list[str]:
-    """A name for each of the settings on one task: the method, and the settings in which methods of one name differ.
+    """A name for each of the settings on one task: the user's name or the method, and the settings that tell it apart.
 
     A value that more than half of them share is omitted.
     """
     found: list[str] = []
     for config in configs:
-        same = [_flat(other.to_json()) for other in configs if other.method == config.method]
+        title = config.name or config.method
+        same = [_flat(other.to_json()) for other in configs if (other.name or other.method) == title]
         own = _flat(config.to_json())
         rare = [key for key in own if 2 * sum(other.get(key) == own[key] for other in same) <= len(same)]
         told = ", ".join(f"{key.rpartition('.')[2]} {_short(own[key])}" for key in rare if own[key] is not None)
-        name = f"{config.method} ({told})" if told else config.method
+        name = f"{title} ({told})" if told else title
         again = sum(other == name or other.startswith(f"{name}, run ") for other in found)
         found.append(f"{name}, run {again + 1}" if again else name)
     return found

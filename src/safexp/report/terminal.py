@@ -38,8 +38,8 @@ def print_rows(rows: Sequence[Mapping[str, object]], as_json: bool) -> None:
         print(json.dumps(rows, indent=1))
         return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for index, heading in enumerate(rows[0]):
-        table.add_column(heading.replace("_", " "), no_wrap=index == 0)
+    for heading in rows[0]:
+        table.add_column(heading.replace("_", " "), overflow="fold")  # nothing is cut off
     for row in rows:
         table.add_row(*map(cell, row.values()))
     plain_console().print(table)
@@ -80,7 +80,7 @@ def cell(value: object) -> str:
 def print_summary(runs: Sequence[Run], console: Console | None = None) -> None:
     """Print the key numbers of each run: true return, violations, stops, interventions and own actions."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("run")
+    table.add_column("run", overflow="fold")
     judged = any(run.summary.after_stop_violations is not None for run in runs)
     after = ["after stops"] if judged else []
     counts = ("episodes", "95 % interval", "stops", "interventions", "own actions")

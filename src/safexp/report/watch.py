@@ -71,7 +71,7 @@ class Watch:
     def drawn(self) -> RenderableType:
         """The present table."""
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        table.add_column("run", no_wrap=True)
+        table.add_column("run", overflow="fold")
         table.add_column("", width=20)
         for heading in ("steps", "return", "episode cost", "violations", "stops"):
             table.add_column(heading, justify="right")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -29,6 +29,7 @@ from safexp.envs.saute import Saute
 from safexp.envs.vector import as_vec_env
 from safexp.mase.agent import Agent
 from safexp.mase.baseline import Baseline
+from safexp.mase.critics import Replacement
 from safexp.mase.learner import POLICY_OPTIONS, find_learner, is_algorithm
 from safexp.mase.mase import MASE
 from safexp.quantifiers import (
@@ -73,7 +74,7 @@ def build(config: RunConfig, to_use: bool = False) -> Agent:
     learner = make_learner_class(config.learner)
     options = check_options(learner, config.learner_options)
     if to_use:
-        options = {name: options[name] for name in POLICY_OPTIONS if name in options}
+        options = {"policy_kwargs": None} | {name: options[name] for name in POLICY_OPTIONS if name in options}
     envs = make_envs(config.task, config.num_envs, config.task_options)
     knowledge = knowledge_of(envs)
     constraint = make_constraint(config, knowledge.obstacles)
@@ -94,7 +95,7 @@ def build(config: RunConfig, to_use: bool = False) -> Agent:
             seed_controller=knowledge.controller if starts_from_log(config) else None,
             seed=config.seed,
             backup=make_backup(config, knowledge),
-            replacement=config.replacement,
+            replacement=make_replacement(config.replacement),
             warm_start=config.warm_start and not to_use,
             imitation=0.0 if to_use else config.imitation,
             trust="calibrated" if config.calibrate else "uncalibrated",
@@ -120,6 +121,12 @@ def make_own_agent(
             "Baseline(Recorded(as_vec_env(envs), constraint), learner, learner_options=options, seed=...)."
         )
     return agent
+
+
+def make_replacement(name: str) -> Replacement:
+    """The rule for replacing a refused proposal: a known one, or a user-defined function."""
+    takes = "a function of observations (k, ...) and candidates (k, m, da) that returns scores (k, m)"
+    return find_callable(name, "replacement", takes) if is_own(name) else cast(Replacement, name)
 
 
 def make_learner_class(name: str) -> type[BaseAlgorithm]:

@@ -7,17 +7,20 @@ import json
 import math
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, get_args
 
+import gymnasium as gym
 import tyro
 
 from safexp.backups.penalty import Penalty
 from safexp.constraints import Within
 from safexp.constraints.parse import parse_within
-from safexp.runs.plugins import is_own
+from safexp.mase.defaults import default_options
+from safexp.runs.plugins import find_task, is_own
 
 Method = Literal["mase", "bare", "trpo", "trpo-lagrangian", "cpo", "saute", "early-termination"]
 OWN_LEARNERS = MappingProxyType({"trpo": "TRPO", "trpo-lagrangian": "TRPOLagrangian", "cpo": "CPO"})
@@ -119,14 +122,15 @@ class RunConfig:
         penalty: penalty of a stop when nothing is known about the costs; c in −c / width.
         largest_penalty: penalty when the stop was certain; by default the same, which makes it a constant.
         moved_penalty: penalty of a replaced proposal, in proportion to how far it was moved; for on-policy learners.
-        replacement: the certified action that replaces a refused proposal: the `nearest` one, or the one with the
-            highest value of the learner's `critic` (SAC, TD3, DDPG).
+        replacement: the certified action that replaces a refused proposal: the `nearest` one, the one with the highest
+            value of the learner's `critic` (SAC, TD3, DDPG), or `package:function`, the one with the highest score.
         warm_start: begin with a policy that imitates the log (`seed_data`, or the task's own), instead of a random one.
         imitation: largest KL divergence of a supervised step, at the end of every epoch, towards the executed actions
             where proposals were replaced; for on-policy learners; 0 for none.
         num_envs: number of parallel copies of the task.
         steps: number of environment steps to train for, over all copies.
         seed: seed of all random numbers.
+        name: name of the method in legends and tables; by default the method and the settings that tell it from others.
         out: run folder, which must not exist; by default runs/TASK-METHOD-SEED.
     """
 
@@ -153,12 +157,13 @@ class RunConfig:
     penalty: float = Penalty.c
     largest_penalty: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
     moved_penalty: float = 0.0
-    replacement: ReplacementName = "nearest"
+    replacement: Annotated[str, _or_own(ReplacementName)] = "nearest"
     warm_start: bool = False
     imitation: float = 0.0
     num_envs: int = 16
     steps: int = 60_000
     seed: int = 0
+    name: Annotated[str | None, tyro.conf.arg(metavar="STR")] = None
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
 
     def __post_init__(self) -> None:
@@ -174,10 +179,12 @@ class RunConfig:
             raise ValueError(f"calibrate={self.calibrate!r} has the wrong type: expected true, false or null.")
         if not (self.seed_data is None or isinstance(self.seed_data, Path)):
             raise ValueError(f"seed_data={self.seed_data!r} has the wrong type: expected the name of a file.")
+        if not (self.name is None or (isinstance(self.name, str) and self.name.strip())):
+            raise ValueError(f"name={self.name!r} must be a text, or left out.")
         for entry in dataclasses.fields(self):
             usual = entry.default_factory() if callable(entry.default_factory) else entry.default
             given = getattr(self, entry.name)
-            if entry.name not in ("out", "seed_data", "calibrate", "within") and not _alike(given, usual):
+            if entry.name not in ("out", "seed_data", "calibrate", "within", "name") and not _alike(given, usual):
                 raise ValueError(f"{entry.name}={given!r} has the wrong type: expected a value like {usual!r}.")
         for name, choices in [
             ("method", Method),
@@ -186,7 +193,7 @@ class RunConfig:
             ("backup", BackupName),
             ("replacement", ReplacementName),
         ]:
-            given, own = getattr(self, name), name in ("method", "quantifier")
+            given, own = getattr(self, name), name in ("method", "quantifier", "replacement")
             if given not in get_args(choices) and not (own and is_own(given)):
                 hint = " and not package:name" if own else ""
                 raise ValueError(f"{name}={given!r} is not one of {', '.join(get_args(choices))}{hint}.")
@@ -225,15 +232,17 @@ class RunConfig:
         constraint: ConstraintName = self.constraint
         if self.within and constraint == "budget" and self.limit is None:
             constraint = "within"
+        learner = OWN_LEARNERS.get(self.method, self.learner)
+        steps = _episode_steps(self.task, self.task_options)
         learned = self.quantifier in FITTED and (constraint != "budget" or self.quantifier == "planar-path")
         return dataclasses.replace(
             self,
             constraint=constraint,
             limit=3.0 if self.limit is None and constraint == "budget" else self.limit,
             calibrate=learned if self.calibrate is None else self.calibrate,
-            learner=OWN_LEARNERS.get(self.method, self.learner),
+            learner=learner,
             learner_options={
-                **_our_options(OWN_LEARNERS.get(self.method, self.learner), self.num_envs),
+                **default_options(learner, self.num_envs, steps, self.learner_options.get("n_steps")),
                 **self.learner_options,
             },
         )
@@ -337,12 +346,14 @@ class RunConfig:
             )
 
 
-def _our_options(learner: str, num_envs: int) -> dict[str, Any]:
-    """Default options that learn a small task in seconds: epochs of about 2,048 steps, PPO's in eight batches."""
-    n_steps = max(2048 // num_envs // 8, 1) * 8
-    if learner == "PPO":
-        return {"n_steps": n_steps, "batch_size": n_steps * num_envs // 8, "learning_rate": 1e-3}
-    return {"n_steps": n_steps} if learner in ("TRPO", "TRPOLagrangian", "CPO") else {}
+def _episode_steps(task: str, options: Mapping[str, Any]) -> int | None:
+    """Largest number of steps of an episode, if it is known; a task that does not exist is refused later."""
+    if "max_episode_steps" in options:
+        return int(options["max_episode_steps"])
+    with suppress(ValueError):
+        find_task(task)
+        return gym.spec(task.rpartition(":")[2]).max_episode_steps
+    return None
 
 
 def _alike(value: Any, usual: Any) -> bool:

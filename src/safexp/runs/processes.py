@@ -21,6 +21,14 @@ from safexp.runs.sweep import Do, RunOutcome
 ATTEMPTS = 3
 """Number of attempts for a run whose process dies."""
 
+UNGUARDED = 78
+"""Exit code of a process in which the user's script started a sweep of its own."""
+
+NEEDS_GUARD = (
+    "sweep() starts processes that import your script, which called sweep() again: put the call under "
+    'if __name__ == "__main__":'
+)
+
 TICK = 1.0
 """Seconds after which None is yielded if no run has finished."""
 
@@ -35,7 +43,13 @@ class Work(NamedTuple):
 
 
 def in_processes(do: Do, configs: Sequence[RunConfig], workers: int) -> Iterator[RunOutcome | None]:
-    """Yield outcomes as runs finish, and None at regular intervals; no process is left running at the end."""
+    """Yield outcomes as runs finish, and None at regular intervals; no process is left running at the end.
+
+    Raises:
+        RuntimeError: if the user's script calls this again wherever it is imported, as in every new process.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # this process is still importing the script
+        os._exit(UNGUARDED)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["safexp.runs.run"])
     waiting = deque((config, 1) for config in configs)
@@ -49,6 +63,8 @@ def in_processes(do: Do, configs: Sequence[RunConfig], workers: int) -> Iterator
             running = [work for work in running if work not in over]
             for work in over:
                 outcome = _outcome(work)
+                if work.process.exitcode == UNGUARDED:
+                    raise RuntimeError(NEEDS_GUARD)
                 if outcome is None and work.attempt < ATTEMPTS:
                     waiting.appendleft((work.config, work.attempt + 1))
                 else:

@@ -57,7 +57,13 @@ class CompiledShield:
         if source.code != self._code:
             self._library, self._code = ctypes.CDLL(str(build_library(source))), source.code
             self._library.shield_filter.argtypes = (ctypes.c_void_p,) * 7
-            for name in ("shield_attach", "shield_predict", "shield_filter_many", "shield_time_many"):
+            for name in (
+                "shield_attach",
+                "shield_predict",
+                "shield_filter_many",
+                "shield_time_many",
+                "shield_time_loop",
+            ):
                 getattr(self._library, name).restype = None
         with np.errstate(over="ignore"):  # beyond the range of single precision is infinite
             self._model = np.ascontiguousarray(source.model, dtype=self._kind)
@@ -151,6 +157,12 @@ class CompiledShield:
         state = self._state()
         self._library.shield_time_many(state, len(decisions), *numbers, *map(_pointer, (decisions, wall, busy)))
         return decisions["outcome"], wall, busy
+
+    def timed_loop(self, count: int, turns: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """`timed` for a loop with this many turns, (count,) each: what the machine adds to any computation."""
+        wall, busy = np.ones((2, count), dtype=np.int64)
+        self._library.shield_time_loop(count, turns, _pointer(wall), _pointer(busy))
+        return wall, busy
 
     def _asked(
         self, observations: Observations, actions: NDArray[Any], thresholds: ArrayLike, measured: ArrayLike | None

@@ -100,6 +100,16 @@ def holds(backup: BackupController | None) -> bool:
     return backup is not None and any(option.hold for option in backup.options)
 
 
+def check_memoryless(backup: BackupController) -> None:
+    """Raise `ValueError` if a takeover by this backup depends on the action that was certified before."""
+    if len(backup.options) > 1 or holds(backup):
+        raise ValueError(
+            f"the backup has {len(backup.options)} options, and a single decision does not remember on which of them "
+            "the last certificate rests: train and evaluate with MASE or safexp.wrap, or deploy a shield with "
+            "Backup(controller, horizon) alone."
+        )
+
+
 def largest_bound(constraint: Constraint | None, backup: BackupController | None) -> float:
     """Upper limit of a predicted cost: 1, the largest cost of a step, or infinity for a sum until rest."""
     sums = constraint is not None and not constraint.on_every_step

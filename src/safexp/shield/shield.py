@@ -40,7 +40,7 @@ from safexp.shield.certificates import certificate_for, warn_of_backup
 from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.files import build_shield, describe_shield, restore_shield
 from safexp.shield.logs import Log, encode_log, read_log
-from safexp.shield.lookahead import BackupController, check_backup, holds, largest_bound
+from safexp.shield.lookahead import BackupController, check_backup, check_memoryless, holds, largest_bound
 from safexp.shield.questions import Question, checked_thresholds, steady_thresholds, with_signals
 from safexp.shield.rehearsal import Rehearsal, rehearse
 from safexp.shield.transitions import transitions_of
@@ -194,6 +194,8 @@ class Shield:
         preferences: Preferences | None = None,
     ) -> Decision:
         """Check whether `action` may be run in a state, and choose a replacement if not: `filter_batch` for one."""
+        if self.backup is not None:
+            check_memoryless(self.backup)
         batch = as_batch(observation)
         limit = steady_thresholds(self.constraint, batch)[0] if threshold is None else np.asarray(threshold)
         question = self.question(

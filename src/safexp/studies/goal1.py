@@ -60,6 +60,7 @@ class Goal1Study:
                 backup_options={"drills": self.drills, "keep": self.keep},
                 learner="TRPO",
                 learner_options={"n_steps": self.epoch // NUM_ENVS, "target_kl": 0.02},
+                penalty=1.0,
                 moved_penalty=self.moved_penalty,
                 num_envs=NUM_ENVS,
                 steps=self.steps,

@@ -51,6 +51,7 @@ class PendulumStudy:
                 backup_options={"drills": self.drills},
                 learner="TRPO",
                 learner_options={"n_steps": 256, "policy_kwargs": {"log_std_init": -1.0}},
+                penalty=1.0,
                 moved_penalty=self.moved_penalty,
                 warm_start=self.warm_start,
                 imitation=self.imitation,

@@ -51,6 +51,7 @@ class SwimmerStudy:
                 backup_options={"drills": self.drills, "penalty": 0.05},
                 learner="TRPO",
                 learner_options={"n_steps": 256, "policy_kwargs": {"log_std_init": -3.0}},
+                penalty=1.0,
                 moved_penalty=self.moved_penalty,
                 num_envs=8,
                 steps=self.steps,

@@ -23,6 +23,7 @@ def catalogue() -> Iterator[tuple[EnvSpec, str]]:
                 f"safexp/PlanarRobot{suffix}-v0",
                 entry_point="safexp.tasks.planar_robot:PlanarRobot",
                 vector_entry_point="safexp.tasks.planar_robot:PlanarRobotVector",
+                max_episode_steps=80,
                 kwargs={"discrete": discrete},
             ),
             f"reach a goal between two hills, whose height is the cost{', in nine directions' if discrete else ''}",

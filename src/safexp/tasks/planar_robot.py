@@ -198,8 +198,9 @@ class PlanarRobotVector(VectorEnv[Array, NDArray[Any], Array]):
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012
 
-    def __init__(self, num_envs: int = 1, discrete: bool = False) -> None:
+    def __init__(self, num_envs: int = 1, discrete: bool = False, max_episode_steps: int = HORIZON) -> None:
         self.num_envs = num_envs
+        self._horizon = max_episode_steps
         self.discrete = discrete
         self.knowledge = Knowledge(
             cost_of,
@@ -237,7 +238,7 @@ class PlanarRobotVector(VectorEnv[Array, NDArray[Any], Array]):
         following, rewards, reached, infos = transition(self._states, accelerations)
         self._states = np.where(environments[:, None], following, self._states)
         self._steps += environments
-        late = ~reached & (self._steps >= HORIZON)
+        late = ~reached & (self._steps >= self._horizon)
         return self._states.copy(), rewards, reached, late, infos
 
     def scene(self, index: int) -> Scene:

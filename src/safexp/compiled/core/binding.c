@@ -73,3 +73,17 @@ void shield_time_many(shield_t *s, int questions, const real *observations, cons
         busy[n] = nanoseconds(CLOCK_THREAD_CPUTIME_ID) - before;
     }
 }
+
+/* The same times for a loop that always does the same: what interrupts and other programs add to any computation. */
+void shield_time_loop(int repeats, int turns, long long *wall, long long *busy)
+{
+    volatile int turned = 0;
+    for (int n = 0; n < repeats; n++) {
+        long long before = nanoseconds(CLOCK_THREAD_CPUTIME_ID), start = nanoseconds(CLOCK_MONOTONIC);
+        for (int i = 0; i < turns; i++)
+            turned = i;
+        wall[n] = nanoseconds(CLOCK_MONOTONIC) - start;
+        busy[n] = nanoseconds(CLOCK_THREAD_CPUTIME_ID) - before;
+    }
+    (void)turned;
+}

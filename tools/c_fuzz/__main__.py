@@ -1,0 +1,41 @@
+"""Ask every kind of shield many questions, in Python and in C with sanitizers, and print a table."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+from c_fuzz.compare import compare
+from c_fuzz.deciders import Sanitized
+from c_fuzz.shields import CASES, TOLERANCES
+
+
+def main() -> int:
+    """Run the comparison; the exit code is 1 if a decision differs."""
+    parser = argparse.ArgumentParser(prog="python -m c_fuzz", description=__doc__)
+    parser.add_argument("--questions", type=int, default=100_000, help="questions to each shield")
+    parser.add_argument("--seed", type=int, default=1000)
+    parser.add_argument("--only", default="", help="shields whose names contain this")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", RuntimeWarning)  # overflows of the odd numbers
+    logging.getLogger("safexp").setLevel(logging.ERROR)
+    print("| shield | questions | refused | not the proposal | different | at the threshold | largest relative error |")
+    print("|---|---|---|---|---|---|---|")
+    wrong = 0
+    for name in (name for name in CASES if options.only in name):
+        case = CASES[name]()
+        with tempfile.TemporaryDirectory() as folder:
+            decider = Sanitized(case.shield, Path(folder))
+            found = compare(case, options.questions, options.seed, decider, TOLERANCES.get(name, 1e-9))
+        row = [found.questions, found.refused, found.replaced, found.different, found.at_threshold]
+        print(f"| {name} | {' | '.join(f'{one:,}' for one in row)} | {found.error:.1e} |", flush=True)
+        wrong += found.different
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
