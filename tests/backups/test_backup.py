@@ -120,9 +120,7 @@ def test_takeovers_and_drills_are_counted_apart_and_drills_are_no_penalty():
 def test_a_drill_whose_certificate_was_wrong_is_a_miss():
     drills = Drills(3, 2, 0.9)
     everywhere, nowhere = np.ones(3, dtype=bool), np.zeros(3, dtype=bool)
-    while not drills.running.all():
-        drills.end(everywhere)
-        drills.begin(everywhere, np.full((3, 1), 0.5))
+    drills.begin(everywhere, np.full((3, 1), 0.5), np.full(3, 2))
     costs = iter([[0.1, 0.1, 0.9], [0.5, 0.6, 0.0], [0.2, 0.1, 0.0]])
     drills.note(np.array(next(costs)), nowhere)
     drills.note(np.array(next(costs)), np.array([False, False, True]))  # the third ends early, after its miss
@@ -137,8 +135,7 @@ def test_a_drill_whose_certificate_was_wrong_is_a_miss():
 def test_sums_are_judged_as_sums():
     drills = Drills(1, 2, 0.9, [0.5, np.nan])
     here = np.ones(1, dtype=bool)
-    while not drills.running.any():
-        drills.begin(here, np.array([[1.7, 0.9]]))
+    drills.begin(here, np.array([[1.7, 0.9]]), np.array([2]))
     for _ in range(3):
         drills.note(np.array([[1.0, 0.8]]), ~here)  # 1 + 1/2 + 1/4, and never more than 0.8
     assert (drills.judged, drills.missed) == (1, 1)
@@ -150,8 +147,7 @@ def test_sums_are_judged_as_sums():
 def test_a_drill_that_its_episode_ends_early_says_nothing():
     drills = Drills(1, 5, 0.9, [np.nan, np.nan])
     here = np.ones(1, dtype=bool)
-    while not drills.running.any():
-        drills.begin(here, np.full((1, 2), 0.5))
+    drills.begin(here, np.full((1, 2), 0.5), np.array([5]))
     drills.note(np.zeros((1, 2)), here)
     assert drills.judged == 0 and not drills.running.any()
 
@@ -162,7 +158,8 @@ def test_the_share_of_steps_in_drills_is_what_was_asked_for():
     for _ in range(steps):
         running = drills.running
         driven += int(running.sum())
-        drills.begin(~running, np.ones((200, 1)))
+        begins = drills.drawn(~running)
+        drills.begin(begins, np.ones((200, 1)), np.full(np.count_nonzero(begins), 10))
         drills.note(np.zeros(200), nowhere)
     assert driven / (200 * steps) == pytest.approx(0.2, abs=0.02)
     assert everywhere.all()

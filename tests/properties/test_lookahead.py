@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from safexp import Backup, Budget, Instantaneous, Known
+from safexp import Backup, BestBackup, Budget, Instantaneous, Known
 from safexp.envs.guard import Guard
 from safexp.shield.shield import Shield
 
@@ -47,14 +47,21 @@ class Finite(gym.Env[np.int64, np.int64]):
         self.taken += 1
         return np.int64(self.state), 0.0, False, self.taken >= STEPS, {"cost": cost}
 
-    def worst(self, horizon: int, combine: Any) -> np.ndarray:
-        """The worst of (state, action), then the controller for its horizon; `FAR` where it is then not at rest."""
+    def worst(self, horizon: int, combine: Any, hold: int = 0) -> np.ndarray:
+        """The worst of (state, action), which is held, then the controller for its horizon.
+
+        `FAR` where it is then not at rest.
+        """
         to_go = np.where(np.arange(STATES) == 0, 0.0, FAR)
         for _ in range(horizon):
             own = np.arange(STATES), self.controller
             to_go = combine(self.costs[own], to_go[self.following[own]].max(axis=1))
             to_go[0] = 0.0
-        return combine(self.costs, to_go[self.following].max(axis=2))
+        of_each = np.repeat(to_go[:, None], ACTIONS, axis=1)
+        for _ in range(hold + 1):
+            after = np.stack([of_each[self.following[:, a], a].max(axis=1) for a in range(ACTIONS)], axis=1)
+            of_each = combine(self.costs, after)
+        return of_each
 
 
 @pytest.mark.slow
@@ -63,22 +70,27 @@ class Finite(gym.Env[np.int64, np.int64]):
     branches=st.integers(1, 2),
     horizon=st.integers(1, 10),
     budget=st.sampled_from([None, 0.0, 1.5, 3.0]),
+    hold=st.sampled_from([(0,), (0, 2), (3, 0, 1)]),
+    keep=st.sampled_from([0, 3]),
 )
-def test_certified_actions_and_the_backup_never_break_the_constraint(seed, branches, horizon, budget):
+def test_certified_actions_and_the_backup_never_break_the_constraint(seed, branches, horizon, budget, hold, keep):
     env = Finite(seed, branches)
     constraint = Instantaneous(0.5) if budget is None else Budget(budget)
-    worst = env.worst(horizon, np.maximum if budget is None else np.add)
+    combine = np.maximum if budget is None else np.add
 
-    def certificate(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        return worst[states.argmax(axis=1), actions.argmax(axis=1)]
+    def certificate(held: int) -> Known:
+        worst = env.worst(horizon, combine, held)
+        return Known(lambda states, actions: worst[states.argmax(axis=1), actions.argmax(axis=1)])
 
     def controller(observations: np.ndarray) -> np.ndarray:
         return env.controller[np.asarray(observations).astype(int)]
 
     venv = DummyVecEnv([lambda: env])
     venv.seed(seed)
-    backup = Backup(controller, horizon, drills=0.1)
-    shield = Shield(Known(certificate), venv.observation_space, venv.action_space, constraint=constraint, backup=backup)
+    backup = Backup(controller, horizon, hold=hold, keep=keep, drills=0.1)
+    certificates = [certificate(held) for held in hold]
+    quantifier = certificates[0] if len(hold) == 1 else BestBackup(*certificates)
+    shield = Shield(quantifier, venv.observation_space, venv.action_space, constraint=constraint, backup=backup)
     guard = Guard(venv, constraint, shield, None, backup=backup)
     guard.reset()
     rng, starts = np.random.default_rng(seed), [env.first]
@@ -88,7 +100,7 @@ def test_certified_actions_and_the_backup_never_break_the_constraint(seed, branc
         if dones[0]:
             starts.append(env.first)
     guard.close()
-    own = worst[np.arange(STATES), env.controller]
+    own = env.worst(horizon, combine)[np.arange(STATES), env.controller]
     for start, costs in zip(starts, env.ledger, strict=True):
         if own[start] > (0.5 if budget is None else budget):
             continue  # the theorem assumes a first state whose own backup keeps the constraint

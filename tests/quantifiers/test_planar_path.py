@@ -10,7 +10,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import Backup, Budget, Calibrated, Instantaneous, Obstacles, PlanarPath, Shield
 from safexp.envs.guard import Guard
-from safexp.quantifiers.planar_path import UNKNOWN, spreads
+from safexp.quantifiers.planar_path import BINS, UNKNOWN, points_of, quantiles
+from safexp.quantifiers.replays import Course
 from support.rover import HORIZON, PLACES, RADIUS, Rover, brake, drill_log
 
 AMONG = Obstacles(2, RADIUS)
@@ -134,7 +135,38 @@ def test_without_obstacles_or_backup_it_says_what_is_missing():
         PlanarPath(degree=4)
 
 
-def test_groups_of_stretches_have_their_own_spread_which_never_falls_with_the_distance():
-    counts, errors = np.array([100.0, 3.0, 50.0, 50.0]), np.array([[1.0], [30.0], [200.0], [50.0]])
-    assert spreads(counts, errors)[:, 0].tolist() == pytest.approx([0.1, 2.0, 2.0, 2.0])
-    assert spreads(np.array([4.0, 0.0]), np.array([[16.0], [0.0]]))[:, 0].tolist() == [2.0, 2.0]
+def test_the_error_that_few_stretches_exceed_never_falls_with_the_distance():
+    counts = np.zeros((4, 1, len(BINS) + 1))
+    counts[0, 0, 10], counts[1, 0, 100], counts[2, 0, [40, 60]], counts[3, 0, 50] = 100, 3, [90, 10], 200
+    found = quantiles(counts, 0.95)[:, 0]
+    assert found.tolist() == [BINS[10], BINS[60], BINS[60], BINS[60]]  # too few in the second: that of the third
+    few = np.zeros((2, 1, len(BINS) + 1))
+    few[0, 0, 7] = 4
+    assert quantiles(few, 0.95)[:, 0].tolist() == [BINS[7], BINS[7]]
+    few[1, 0, -1] = 100
+    assert np.isinf(quantiles(few, 0.95)[1, 0])
+
+
+def test_a_path_is_predicted_often_enough_while_an_action_is_held():
+    course = Course(np.asarray, np.asarray, 20, None, None, 12)
+    times = points_of(course)
+    assert times[0] == 1 and times[-1] == course.steps == 33
+    assert np.diff(times[times <= 13]).max() <= 5
+
+
+def test_a_held_action_is_certified_where_the_brake_alone_would_come_to_rest_inside():
+    """At rest at the edge of an obstacle, only an action that is held for a while leads clear of it."""
+    env, backup = Rover(), Backup(brake, HORIZON, hold=(0, 8), drills=0.0)
+    constraint = Budget(25.0, among=AMONG)
+    shield = Shield(
+        Calibrated(PlanarPath()), env.observation_space, env.action_space, constraint=constraint, backup=backup
+    )
+    shield.fit(drill_log(hold=8))
+    inside = RADIUS - 0.15
+    pose = [PLACES[0, 0] - inside, PLACES[0, 1], 0.0]
+    states = shield.states(np.array([[0.0, 0.0, 0.0]]), np.array([[*pose, *PLACES.ravel()]]))
+    bounds = [sum(part.predict(states, np.array([[[-1.0, 0.0]]])))[0, 0] for part in shield.quantifier.parts]
+    assert bounds[0] >= UNKNOWN > 25.0 >= bounds[1]
+    assert shield.option_after(states, np.array([[-1.0, 0.0]], dtype=np.float32)).tolist() == [1]
+    with pytest.raises(ValueError, match="2 options, and a single decision does not remember"):
+        shield.filter(np.zeros(3), np.zeros(2), 25.0, measured=[*pose, *PLACES.ravel()])

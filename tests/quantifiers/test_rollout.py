@@ -194,7 +194,7 @@ def test_the_degree_is_chosen_by_the_boldest_stretches():
 
 
 def test_windows_of_a_drill_are_found_and_replayed_exactly():
-    course = course_of(Backup(brake, 20), LIMIT, STATES, ACTIONS)
+    course = course_of(Backup(brake, 20).options[0], LIMIT, STATES, ACTIONS)
     log = cautious_log(episodes=3, drills=True)
     data = transitions_of(log, LIMIT, STATES, ACTIONS, with_next=True)
     short = course._replace(horizon=10)

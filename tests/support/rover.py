@@ -55,16 +55,18 @@ def brake(observations):
     return np.stack([push, np.zeros_like(push)], axis=1)
 
 
-def drill_log(drills=400, seed=0):
-    """Random driving and then the brake, far from all obstacles, an episode each."""
+def drill_log(drills=400, seed=0, hold=0):
+    """Random driving, the last action held, and then the brake, far from all obstacles, an episode each."""
     rng, rows = np.random.default_rng(seed), []
     env = Rover(places=PLACES + 1000.0, length=10_000)
     before, _ = env.reset()
     for episode in range(drills):
         course, drive = rng.uniform(-1.2, 1.2, 2), int(rng.integers(1, 25))
-        for k in range(drive + HORIZON + 2):
-            free = np.clip(course + 0.3 * rng.normal(size=2), -1.0, 1.0)
-            action = (free if k < drive else brake(before[None])[0]).astype(np.float32)
+        for k in range(drive + hold + HORIZON + 2):
+            if k < drive:
+                action = np.clip(course + 0.3 * rng.normal(size=2), -1.0, 1.0).astype(np.float32)
+            elif k >= drive + hold:
+                action = brake(before[None])[0].astype(np.float32)
             after, _, _, _, info = env.step(action)
             rows.append((before, action, after, info["cost"], info["pose"], info["hazards"], episode))
             before = after

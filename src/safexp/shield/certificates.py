@@ -52,7 +52,12 @@ def certificate_for(
         ValueError: if it cannot bound the costs of the constraint.
     """
     options = () if backup is None or not backup.horizon else tuple(backup.options)
-    if len(options) > 1 and quantifier.looks_ahead:
+    if len(options) > 1:
+        if not quantifier.looks_ahead:
+            raise ValueError(
+                f"{type(quantifier).__name__} bounds an action and one backup, which has {len(options)} options: give "
+                "BestBackup(...) of one certificate for each."
+            )
         own = quantifier.parts if isinstance(quantifier, BestBackup) else BestBackup.of(quantifier, len(options)).parts
         if len(own) != len(options):
             raise ValueError(f"{len(own)} certificates for {len(options)} options of the backup: give one for each.")
