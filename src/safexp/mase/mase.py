@@ -283,7 +283,7 @@ class MASE(Agent):
                 f"{type(self.learner).__name__} has a memory of the episode: give episode_start=True at its "
                 "first step, and state=<the state that the last step returned> at all others."
             )
-        return _Proposal(shown, action[0], threshold, remembered)
+        return _Proposal(shown, action[0] + self.guard.first_action, threshold, remembered)
 
     def save(self, path: str | Path) -> None:
         """Save the agent to one file: policy, quantifier, constraint, a sample of its inputs, and versions."""

@@ -31,7 +31,7 @@ def clone_log(learner: BaseAlgorithm, guard: Guard, log: Log, seed: int | None) 
     spaces = guard.shield.observation_space, guard.shield.action_space
     raw = decode_observations(spaces[0], encode_observations(spaces[0], log.observations))
     shown = guard.shown(raw, guard.constraint.threshold(guard.constraint.start(raw)))
-    actions = decode_actions(spaces[1], encode_actions(spaces[1], np.asarray(log.actions)))
+    actions = decode_actions(spaces[1], encode_actions(spaces[1], np.asarray(log.actions))) - guard.first_action
     policy: Any = learner.policy
     policy.set_training_mode(False)
     observations, _ = policy.obs_to_tensor(shown)
