@@ -155,7 +155,7 @@ class PlanarPath(Quantifier):
         factor = self._support.factor(states[:, list(self._chosen)], actions).reshape(n * m)
         return path, self._deviation(ways) * (doubt * factor)[:, None]
 
-    def score(self, data: Transitions) -> Array:
+    def score(self, data: Transitions, *, held_out: bool = False) -> Array:
         """Largest error (n,), in widths, of the stretch that begins with each transition; NaN where none does."""
         scores = np.full(len(data.states), np.nan)
         found = self._stretches(data)
