@@ -1,14 +1,19 @@
-"""Closed loop of a reactor whose log ends below the limit: `python tools/beyond_the_log.py`.
+"""Closed loop of smooth systems whose log ends below the limit: `python tools/beyond_the_log.py`.
 
-The log of a cautious controller of the textbook's stirred tank reactor (exothermic, first order; Seborg, Edgar and
-Mellichamp) ends at some temperature. For limits above it by several gaps, the shield that `safexp.examine` recommends
-is put around a controller that heats towards a point beyond the limit, and the reactor itself counts what happens.
+A cautious controller records a log of a system that ends at some value of the limited signal. For limits above it by
+several gaps, a shield is put around a controller that heads for a point beyond the limit, and the system itself counts
+what happens. The shield is the one that `safexp.examine` recommends, or `Calibrated` around a model that is named.
+
+The systems are an exothermic reactor (Seborg, Edgar and Mellichamp; `cstr` in the package pcgym), the same with a
+bolder log, a bioreactor (Monod, with inhibition by the substrate) and a vehicle with drag and a lagging engine.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -22,38 +27,73 @@ from safexp.core.arrays import Array
 from safexp.records.statistics import exact_interval
 
 STEPS = 100
-MINUTES, PARTS = 0.26, 4
-COOLANT, SWING = 299.0, 6.0
+PARTS = 4
+"""Steps of the integration in a step of the controller."""
 
 
-class Reactor(gym.Env[Array, Array]):
-    """Concentration and temperature (K) of a reactor, and the temperature of its coolant as action in [−1, 1].
+@dataclass(frozen=True)
+class System:
+    """A smooth system: derivatives of its state under an action in [−1, 1], its limited signal, and its controllers.
 
-    `hottest` is the ledger of an episode: the highest temperature that the reactor reached after a step.
+    Attributes:
+        rates: derivatives of the state, given the state and the action.
+        signal: index of the limited entry of the state.
+        span: duration of a step.
+        starts: lowest and highest first state.
+        targets: lowest and highest set point of the cautious controller, another one in every episode.
+        gain: of the cautious controller below its set point, and above it.
+        overshoot: how far beyond the limit the eager controller heads.
+        gaps: from the log to the limit.
     """
 
-    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+    rates: Callable[[Array, float], Array]
+    signal: int
+    span: float
+    starts: tuple[tuple[float, ...], tuple[float, ...]]
+    targets: tuple[float, float]
+    gain: tuple[float, float]
+    overshoot: float
+    gaps: tuple[float, ...]
+
+
+class Plant(gym.Env[Array, Array]):
+    """A system as an environment; `highest` is the ledger of an episode: the signal's highest value after a step."""
+
     action_space = spaces.Box(-1.0, 1.0, (1,), np.float64)
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self.observation_space = spaces.Box(-np.inf, np.inf, (len(system.starts[0]),), np.float64)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed)
-        self.state = np.array([self.np_random.uniform(0.82, 0.9), self.np_random.uniform(318.0, 324.0)])
-        self.steps, self.hottest = 0, -math.inf
+        self.state = self.np_random.uniform(*self.system.starts)
+        self.steps, self.highest = 0, -math.inf
         return self.state.copy(), {}
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        coolant = COOLANT + SWING * float(np.clip(action, -1.0, 1.0)[0])
+        push = float(np.clip(action, -1.0, 1.0)[0])
         for _ in range(PARTS):
-            self.state = runge_kutta(self.state, coolant, MINUTES / PARTS)
+            self.state = runge_kutta(self.system.rates, self.state, push, self.system.span / PARTS)
         self.steps += 1
-        temperature = float(self.state[1])
-        self.hottest = max(self.hottest, temperature)
-        return self.state.copy(), temperature, False, self.steps == STEPS, {}
+        reached = float(self.state[self.system.signal])
+        self.highest = max(self.highest, reached)
+        return self.state.copy(), reached, False, self.steps == STEPS, {}
 
 
-def rates(state: Array, coolant: float) -> Array:
-    """Derivatives of concentration and temperature per minute."""
+def runge_kutta(rates: Callable[[Array, float], Array], state: Array, push: float, span: float) -> Array:
+    """State after a span of time."""
+    first = rates(state, push)
+    second = rates(state + span / 2 * first, push)
+    third = rates(state + span / 2 * second, push)
+    fourth = rates(state + span * third, push)
+    return state + span / 6 * (first + 2 * second + 2 * third + fourth)
+
+
+def reactor(state: Array, push: float) -> Array:
+    """Concentration and temperature (K) per minute; the action sets the coolant's temperature."""
     concentration, temperature = state
+    coolant = 299.0 + 6.0 * push
     reaction = 7.2e10 * math.exp(-8750.0 / temperature) * concentration
     return np.array(
         [
@@ -63,23 +103,84 @@ def rates(state: Array, coolant: float) -> Array:
     )
 
 
-def runge_kutta(state: Array, coolant: float, span: float) -> Array:
-    """State after a span of minutes."""
-    first = rates(state, coolant)
-    second = rates(state + span / 2 * first, coolant)
-    third = rates(state + span / 2 * second, coolant)
-    fourth = rates(state + span * third, coolant)
-    return state + span / 6 * (first + 2 * second + 2 * third + fourth)
+def bioreactor(state: Array, push: float) -> Array:
+    """Biomass and substrate (g/l) per hour; the action sets the dilution."""
+    biomass, substrate = state
+    dilution = 0.3 + 0.15 * push
+    growth = 0.53 * substrate / (0.12 + substrate + substrate**2 / 2.2)
+    return np.array(
+        [(growth - dilution) * biomass, dilution * (4.0 - substrate) - growth * biomass / 0.4],
+    )
 
 
-def cautious_log(episodes: int, seed: int) -> safexp.Log:
-    """Log of a slow controller that follows a set point between 321 and 328 K, another one in every episode."""
-    env, rng, rows = Reactor(), np.random.default_rng(seed), []
+def vehicle(state: Array, push: float) -> Array:
+    """Speed (m/s) and force of the engine per second; the action sets the force."""
+    speed, force = state
+    return np.array([4.0 * force - 0.004 * speed * abs(speed) - 0.05 * speed, (push - force) / 0.3])
+
+
+SYSTEMS = {
+    "reactor": System(
+        reactor,
+        signal=1,
+        span=0.26,
+        starts=((0.82, 318.0), (0.9, 324.0)),
+        targets=(321.0, 328.0),
+        gain=(0.18, 0.5),
+        overshoot=3.0,
+        gaps=(0.5, 1.0, 2.0),
+    ),
+    "reactor, bolder log": System(
+        reactor,
+        signal=1,
+        span=0.26,
+        starts=((0.82, 318.0), (0.9, 324.0)),
+        targets=(321.0, 331.0),
+        gain=(0.25, 0.5),
+        overshoot=3.0,
+        gaps=(0.5, 1.5),
+    ),
+    "bioreactor": System(
+        bioreactor,
+        signal=1,
+        span=0.5,
+        starts=((1.3, 0.1), (1.5, 0.3)),
+        targets=(0.15, 0.5),
+        gain=(2.0, 6.0),
+        overshoot=0.5,
+        gaps=(0.05, 0.15),
+    ),
+    "vehicle": System(
+        vehicle,
+        signal=0,
+        span=0.2,
+        starts=((5.0, 0.0), (15.0, 0.2)),
+        targets=(10.0, 25.0),
+        gain=(0.15, 0.5),
+        overshoot=8.0,
+        gaps=(1.0, 4.0),
+    ),
+}
+MODELS: dict[str, Callable[[], safexp.Quantifier]] = {
+    "SparseGP": lambda: safexp.Calibrated(safexp.SparseGP()),
+    "FeatureRegression": lambda: safexp.Calibrated(safexp.FeatureRegression()),
+}
+
+
+def cautious(system: System, observations: Array, target: float) -> Array:
+    """Go slowly up to the target, and quickly down to it."""
+    short = target - observations[:, system.signal, None]
+    return np.clip(np.where(short > 0, *system.gain) * short, -1.0, 1.0)
+
+
+def cautious_log(system: System, episodes: int, seed: int) -> safexp.Log:
+    """Log of the cautious controller with noise on its actions."""
+    env, rng, rows = Plant(system), np.random.default_rng(seed), []
     for episode in range(episodes):
         now, _ = env.reset(seed=seed + episode)
-        target, ended = rng.uniform(321.0, 328.0), False
+        target, ended = rng.uniform(*system.targets), False
         while not ended:
-            action = np.clip(cautious(now[None], target)[0] + 0.15 * rng.standard_normal(1), -1.0, 1.0)
+            action = np.clip(cautious(system, now[None], target)[0] + 0.15 * rng.standard_normal(1), -1.0, 1.0)
             following, _, _, ended, _ = env.step(action)
             rows.append((now, action, following, episode))
             now = following
@@ -87,19 +188,14 @@ def cautious_log(episodes: int, seed: int) -> safexp.Log:
     return safexp.Log(before, actions, episodes=numbers, next_observations=after)
 
 
-def cautious(observations: Array, target: float) -> Array:
-    """Heat slowly towards the target, and cool quickly above it."""
-    short = target - observations[:, 1:]
-    return np.clip(np.where(short > 0, 0.18, 0.5) * short, -1.0, 1.0)
-
-
-def recommended_shield(log: safexp.Log, limit: float) -> safexp.Shield | None:
+def recommended_shield(system: System, log: safexp.Log, limit: float) -> safexp.Shield | None:
     """The shield that the doctor's lines build, or None where it recommends none."""
+    env = Plant(system)
     found = safexp.examine(
         log,
-        constraint=safexp.Within(1, high=limit),
-        observation_space=Reactor.observation_space,
-        action_space=Reactor.action_space,
+        constraint=safexp.Within(system.signal, high=limit),
+        observation_space=env.observation_space,
+        action_space=env.action_space,
         resets=True,
     )
     if not found.lines:
@@ -110,64 +206,81 @@ def recommended_shield(log: safexp.Log, limit: float) -> safexp.Shield | None:
     return shield
 
 
-def closed_loop(shield: safexp.Shield, limit: float, episodes: int, seed: int) -> dict[str, float]:
-    """Drive towards 3 K beyond the limit behind the shield; the cautious controller is the backup."""
-    env, missed, hottest, stopped = Reactor(), 0, [], 0
+def named_shield(system: System, log: safexp.Log, limit: float, model: str) -> safexp.Shield:
+    """A shield with a calibrated model of all inputs."""
+    env = Plant(system)
+    constraint = safexp.Within(system.signal, high=limit)
+    shield = safexp.Shield(MODELS[model](), env.observation_space, env.action_space, constraint=constraint)
+    shield.fit(log)
+    return shield
+
+
+def closed_loop(system: System, shield: safexp.Shield, limit: float, episodes: int, seed: int) -> dict[str, float]:
+    """Head for a point beyond the limit behind the shield; the cautious controller is the backup."""
+    env, missed, highest, stopped = Plant(system), 0, [], 0
+    low, high = system.targets
     for episode in range(episodes):
         now, _ = env.reset(seed=seed + episode)
         rng, ended = np.random.default_rng(seed + episode), False
         wrong = False
         while not ended:
-            proposal = np.clip(0.4 * (limit + 3.0 - now[1:]) + 0.3 * rng.standard_normal(1), -1.0, 1.0)
+            short = limit + system.overshoot - now[system.signal, None]
+            proposal = np.clip(2 * system.gain[0] * short + 0.3 * rng.standard_normal(1), -1.0, 1.0)
             decision = shield.filter(now, proposal)
             stopped += decision.stopped
-            before = env.hottest
-            now, _, _, ended, _ = env.step(cautious(now[None], limit - 15)[0] if decision.stopped else decision.action)
-            wrong |= not decision.stopped and before <= limit < env.hottest
+            before = env.highest
+            away = cautious(system, now[None], limit - 2 * (high - low))[0]
+            now, _, _, ended, _ = env.step(away if decision.stopped else decision.action)
+            wrong |= not decision.stopped and before <= limit < env.highest
         missed += wrong
-        hottest.append(env.hottest - limit)
+        highest.append(env.highest - limit)
     return {
         "missed": missed,
-        "most": max(hottest),
-        "reached": float(np.mean(hottest)),
+        "most": max(highest),
+        "reached": float(np.mean(highest)),
         "stopped": stopped / STEPS / episodes,
     }
 
 
 def main() -> None:
-    """Print one row for every gap."""
+    """Print one row for every system, gap and model."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gaps", type=float, nargs="+", default=[0.5, 1.0, 2.0], help="K from log to limit")
+    parser.add_argument("--systems", nargs="+", choices=list(SYSTEMS), default=list(SYSTEMS))
+    parser.add_argument("--models", nargs="+", choices=["recommended", *MODELS], default=["recommended"])
     parser.add_argument("--episodes", type=int, default=100, help="of the closed loop")
-    parser.add_argument("--seed", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1000, help="of the log; the closed loop starts 100,000 later")
     asked = parser.parse_args()
-    log = cautious_log(100, asked.seed)
-    top, spread = float(log.next_observations[:, 1].max()), float(log.observations[:, 1].std())
-    table = Table(
-        "gap (K)", "deviations", "quantifier", "scale", "missed", "at most", "K over", "K short, mean", "backup"
-    )
-    for gap in asked.gaps:
-        shield = recommended_shield(log, top + gap)
-        if shield is None:
-            table.add_row(f"{gap:g}", f"{gap / spread:.2f}", "none recommended")
-            continue
-        found = closed_loop(shield, top + gap, asked.episodes, asked.seed + 100_000)
-        model = shield.quantifier
-        assert isinstance(model, safexp.Calibrated), "recommended by the doctor"
-        assert isinstance(model.quantifier, safexp.ChangeModel), "recommended by the doctor"
-        table.add_row(
-            f"{gap:g}",
-            f"{gap / spread:.2f}",
-            type(model.quantifier.quantifier).__name__,
-            f"{model.scale:.2f}",
-            f"{found['missed']:.0f} of {asked.episodes}",
-            f"{exact_interval(int(found['missed']), asked.episodes)[1]:.1%}",
-            f"{max(found['most'], 0.0):.3f}",
-            f"{-found['reached']:.2f}",
-            f"{found['stopped']:.1%}",
-        )
-    console = Console(width=120)
-    console.print(f"log: {len(log.actions):,} steps, highest temperature {top:.2f} K, deviation {spread:.2f} K")
+    console = Console(width=140)
+    table = Table("system", "gap", "deviations", "quantifier", "scale", "missed", "at most", "over", "short", "backup")
+    for name in asked.systems:
+        system = SYSTEMS[name]
+        log = cautious_log(system, 100, asked.seed)
+        top = float(log.next_observations[:, system.signal].max())
+        spread = float(log.observations[:, system.signal].std())
+        console.print(f"{name}: {len(log.actions):,} steps, highest {top:.4g}, deviation {spread:.3g}")
+        for gap in system.gaps:
+            for model in asked.models:
+                own = (recommended_shield if model == "recommended" else named_shield)(
+                    system, log, top + gap, *([] if model == "recommended" else [model])
+                )
+                cells = [name, f"{gap:g}", f"{gap / spread:.2f}"]
+                if own is None:
+                    table.add_row(*cells, "none recommended")
+                    continue
+                found = closed_loop(system, own, top + gap, asked.episodes, asked.seed + 100_000)
+                calibrated = own.quantifier
+                assert isinstance(calibrated, safexp.Calibrated), "recommended by the doctor, or named"
+                assert isinstance(calibrated.quantifier, safexp.ChangeModel), "limits on signals"
+                table.add_row(
+                    *cells,
+                    type(calibrated.quantifier.quantifier).__name__,
+                    f"{calibrated.scale:.2f}",
+                    f"{found['missed']:.0f} of {asked.episodes}",
+                    f"{exact_interval(int(found['missed']), asked.episodes)[1]:.1%}",
+                    f"{max(found['most'], 0.0):.2g}",
+                    f"{-found['reached']:.3g}",
+                    f"{found['stopped']:.1%}",
+                )
     console.print(table)
 
 

@@ -293,7 +293,6 @@ def test_an_environment_may_write_into_its_action():
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        ({"action_space": spaces.Discrete(3, start=1)}, "does not start at 0"),
         ({"observation_space": spaces.Box(0, 255, (36, 36, 3), np.uint8)}, "image observations are not supported"),
         (
             {

@@ -53,9 +53,7 @@ def shield_of(quantifier, **options):
 
 
 def test_a_certificate_of_one_backup_is_refused_for_several():
-    with pytest.raises(
-        ValueError, match=r"one backup, which has 2 options: give BestBackup"
-    ):
+    with pytest.raises(ValueError, match=r"one backup, which has 2 options: give BestBackup"):
         shield_of(certificate(0.0, 0.0), hold=(0, 2))
     with pytest.raises(ValueError, match=r"2 certificates for 3 options of the backup"):
         shield_of(BestBackup(certificate(0.0, 0.0), certificate(0.0, 0.0)), hold=(0, 2, 4))

@@ -113,3 +113,22 @@ def test_models_of_a_reaction_hold_where_the_log_has_not_been(regression):
     mean, width = model.interval(np.tile(beyond, 2), actions[:, None])
     assert (np.abs(mean[:, 0] - beyond - change(beyond, actions)) <= width[:, 0]).all()
     assert np.median(width[np.isfinite(width)]) < 0.5
+
+
+def test_calibration_neither_scales_nor_counts_the_width_of_the_distance():
+    rng = np.random.default_rng(0)
+    heat, action = rng.uniform(0.0, 1.5, (400, 1)), rng.uniform(-1, 1, (400, 1))
+    after = heat + 0.1 * (np.exp(heat) + action)
+    data = Transitions(np.tile(heat, 2), action, np.zeros(400), episodes=np.arange(400) // 10, signals=after)
+    model = ChangeModel(FeatureRegression()).bound_to(Within("heat", high=2.0).sides, (0,))
+    model.fit(data)
+    asked = np.full((1, 2), 1.9), np.zeros((1, 1, 1))  # at some distance from the data
+    single, double, triple = (model.scaled_interval(*asked, scale)[1].item() for scale in (1.0, 2.0, 3.0))
+    own = double - single
+    distant = single - own
+    assert triple == pytest.approx(single + 2 * own)
+    assert distant > 0
+    mean = model.interval(*asked)[0].item()
+    wrong = Transitions(asked[0], asked[1][0], np.zeros(1), signals=np.array([[mean + own + distant]]))
+    assert model.score(wrong).item() == pytest.approx(1.0)
+    assert model.score(wrong, held_out=True).item() == pytest.approx((own + distant) / own)

@@ -162,7 +162,7 @@ def test_a_held_action_is_certified_where_the_brake_alone_would_come_to_rest_ins
         Calibrated(PlanarPath()), env.observation_space, env.action_space, constraint=constraint, backup=backup
     )
     shield.fit(drill_log(hold=8))
-    inside = RADIUS - 0.15
+    inside = RADIUS - 0.3
     pose = [PLACES[0, 0] - inside, PLACES[0, 1], 0.0]
     states = shield.states(np.array([[0.0, 0.0, 0.0]]), np.array([[*pose, *PLACES.ravel()]]))
     bounds = [sum(part.predict(states, np.array([[[-1.0, 0.0]]])))[0, 0] for part in shield.quantifier.parts]

@@ -94,7 +94,7 @@ def _translate_change(program: Program, model: ChangeModel, scale: float, place:
         chosen = program.gathered(
             place, range(bare) if model.inputs is None else [i % place.size for i in model.inputs]
         )
-        translate_trend(program, model, chosen, place.start + bare, signal, spread)
+        translate_trend(program, model, scale, chosen, place.start + bare, signal, spread)
         of_residual, of_width = program.name("residual"), program.name("residual_width")
         program.predict.append(f"real {of_residual}[LANES], {of_width}[LANES];")
         for k, (unit, regression) in enumerate(model.residuals):

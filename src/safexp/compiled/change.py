@@ -13,8 +13,13 @@ FAR = 1e30
 """Squared norm of the landmarks that fill a tile: no input is nearest to them."""
 
 
-def translate_trend(program: Program, model: ChangeModel, inputs: Place, now: int, mean: str, width: str) -> None:
-    """Statements for mean and width of the signals, without the regressions of what the trend leaves."""
+def translate_trend(
+    program: Program, model: ChangeModel, scale: float, inputs: Place, now: int, mean: str, width: str
+) -> None:
+    """Statements for mean and width of the signals, without the regressions of what the trend leaves.
+
+    All widths will be multiplied by the scale of a calibration, so those that it must not change are divided by it.
+    """
     trend, beyond, add = model.trend, model.extrapolation, program.tables.add
     assert trend is not None and beyond is not None, "only fitted models are translated"
     size, signals, entries = inputs.size, model.num_signals, program.actions
@@ -46,7 +51,7 @@ def translate_trend(program: Program, model: ChangeModel, inputs: Place, now: in
         mark_norms=add("squared norms of the landmarks", widened(norms, marks, FAR)),
         numbers=add(
             "multiplier, tested distance, radius; least widths; slopes",
-            [*numbers, *(LEAST_WIDTH * model.sizes), *beyond.slopes],
+            [*numbers, *(LEAST_WIDTH * model.sizes), *(beyond.slopes / scale)],
         ),
         shared=program.reserve(signals + 1 + signals * columns + marks),
     )

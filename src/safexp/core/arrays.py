@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 Observations = Any
-"""A batch of observations: an array (n, ...), or a dict of such arrays."""
+"""A batch of observations: an array (n, ...), or a dict or tuple of such arrays."""
 Controller = Callable[[Observations], ArrayLike]
 """Actions (n, ...) for a batch of observations."""
 
@@ -40,8 +40,17 @@ def take(observations: Observations, index: Any) -> Any:
     return observations[index]
 
 
+def named(observations: Any) -> Any:
+    """Parts of a tuple by number, "0", "1", …, as learners see them; anything else as it is."""
+    if not isinstance(observations, tuple):
+        return observations
+    width = len(str(len(observations) - 1))
+    return {f"{i:0{width}}": part for i, part in enumerate(observations)}
+
+
 def as_batch(observation: Any) -> Observations:
     """One observation as a batch of one."""
+    observation = named(observation)
     if isinstance(observation, dict):
         return {key: np.asarray(part)[None] for key, part in observation.items()}
     return np.asarray(observation)[None]

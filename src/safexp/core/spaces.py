@@ -22,7 +22,7 @@ def describe_space(space: spaces.Space[Any]) -> Document:
     if isinstance(space, spaces.Discrete):
         return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, spaces.MultiDiscrete):
-        return {"kind": "MultiDiscrete", "nvec": space.nvec.tolist()}
+        return {"kind": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": space.start.tolist()}
     if isinstance(space, spaces.MultiBinary):
         return {"kind": "MultiBinary", "n": plain(space.n)}
     if isinstance(space, spaces.Dict):
@@ -40,7 +40,7 @@ def build_space(document: Document) -> spaces.Space[Any]:
         case "Discrete":
             return spaces.Discrete(count(document["n"], "Discrete actions"), start=document["start"])
         case "MultiDiscrete":
-            return spaces.MultiDiscrete(document["nvec"])
+            return spaces.MultiDiscrete(document["nvec"], start=document.get("start"))
         case "MultiBinary":
             shape = document["n"]
             for part in shape if isinstance(shape, list) else [shape]:

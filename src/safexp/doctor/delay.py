@@ -26,6 +26,9 @@ CLEAR = 0.1
 OVER = 0.1
 """Share of the largest effect below which an action has stopped acting."""
 
+HISTORY = 5
+"""Number of earlier actions that also count as state: their effect may still be to come."""
+
 ALL = 0.99
 """Share of logged states in which a signal must be stoppable within one step for one step to be enough."""
 
@@ -75,7 +78,10 @@ class Response:
 
 
 class _Steps(NamedTuple):
-    """Consecutive steps: standardised states with a one (n, d), actions (n, da), the signal before and after (n,)."""
+    """Consecutive steps: standardised states with a one (n, d), actions (n, da), the signal before and after (n,).
+
+    The states include the last `HISTORY` actions, so that an action is not taken for an earlier one like it.
+    """
 
     states: Array
     actions: Array
@@ -97,8 +103,8 @@ def examine_delay(
 ) -> Response | None:
     """Look at a signal (n,) before and after consecutive steps; `signs` are +1 for an upper limit, −1 for a lower.
 
-    The change in the step k after (s, a) is regressed on s, a and all actions since: the coefficient of a is its effect
-    with later ones held. None where there are too few steps in a row.
+    The change in the step k after (s, a) is regressed on s, a, all actions since, and the last ones before: the
+    coefficient of a is its effect with the others held. None where there are too few steps in a row.
     """
     steps, columns = _prepared(states, actions, now, after, episodes)
     lengths = np.unique(steps.episodes, return_counts=True)[1]
@@ -210,8 +216,12 @@ def _prepared(
     chosen = actions[rows][:, columns]
     if len(columns) > 1 and np.array_equal(chosen.sum(axis=1), np.ones(len(rows))) and np.isin(chosen, (0, 1)).all():
         columns = np.delete(columns, chosen.sum(axis=0).argmax())
-    design = np.column_stack([inputs, np.ones(len(rows))])
-    return _Steps(design, actions[rows][:, columns], now[rows], after[rows], episodes[rows]), columns
+    taken, known = actions[rows][:, columns], np.arange(len(rows))
+    history = min(HISTORY, int(np.median(np.unique(episodes[rows], return_counts=True)[1])) // 6)
+    known = known[history:][episodes[rows][history:] == episodes[rows][: len(rows) - history]]
+    earlier = [taken[known - k] for k in range(1, history + 1)]
+    design = np.column_stack([inputs[known], *earlier, np.ones(len(known))])
+    return _Steps(design, taken[known], now[rows][known], after[rows][known], episodes[rows][known]), columns
 
 
 def _regress(steps: _Steps, k: int) -> tuple[Array, Array, Array]:

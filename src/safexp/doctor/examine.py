@@ -152,6 +152,10 @@ def examine(
         return Examination(name, "stop", VERDICTS["stop"], tuple(findings), delta, {}, rows, None, (), (), "")
     seen = observation_space or inferred_observations(given.observations)
     done = check_action_space(action_space or inferred_actions(given.actions))
+    if not isinstance(done, spaces.Box | spaces.Discrete):
+        raise ValueError(
+            f"action_space={done}: the doctor examines Box and Discrete; number its actions as one Discrete."
+        )
     about = _spaces(seen, done, observation_space is None, action_space is None)
     findings.append(Finding("spaces", "ok", f"{listed(f'{k}: {v}' for k, v in about.items())}."))
     with _quiet():

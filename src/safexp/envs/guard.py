@@ -170,7 +170,8 @@ class Guard(Recording):
             self.frontier.propose(~asked, ~(intervened | vouched | self._driving))
         takeovers = self._driving & ~self._drilling
         if self.pupil is not None:
-            self.pupil(self.observations, self._proposed, executed, intervened | takeovers)
+            proposed, run = self._proposed - self.first_action, executed - self.first_action
+            self.pupil(self.observations, proposed, run, intervened | takeovers)
         return Chosen(executed, intervened, takeovers, bounds.reshape(thresholds.shape), self._drilling)
 
     def _hand_over(self, kept: Flags) -> None:
@@ -347,8 +348,7 @@ class Guard(Recording):
 
     def action_masks(self) -> Flags:
         """A⁺ of the current states, (n, number of actions)."""
-        assert isinstance(self.action_space, spaces.Discrete)
-        shape = (self.num_envs, int(self.action_space.n))
+        shape = (self.num_envs, len(self.shield.candidates))
         return np.ones(shape, dtype=bool) if self._glance is None else self._glance.few.safe
 
     def has_attr(self, attr_name: str) -> bool:
@@ -395,7 +395,7 @@ class Guard(Recording):
         if not rows.all():
             question, certifiable = question.rows(rows), certifiable[rows]
             last_safe, driving = last_safe[rows], driving[rows]
-        discrete = isinstance(self.action_space, spaces.Discrete)
+        discrete = not isinstance(self.action_space, spaces.Box)
         if self.backup.horizon:  # a learner without a safe action hands over
             self._viable = ~self.promises.hopeless(self.account.thresholds)
             if not discrete:  # no search is needed

@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
-from safexp.core.encoding import encode_actions
+from safexp.core.encoding import ActionSpace, encode_actions
 from safexp.envs.recording import Harvest
 from safexp.quantifiers.base import Transitions, rows_of
 
 
-def harvest_of(steps: Iterable[tuple[NDArray[Any], ...]], action_space: spaces.Box | spaces.Discrete) -> Harvest:
+def harvest_of(steps: Iterable[tuple[NDArray[Any], ...]], action_space: ActionSpace) -> Harvest:
     """Transitions of vector steps, and the thresholds of their costs.
 
     A step is a tuple of columns of n rows: states, executed actions, costs, thresholds, episodes, signals, next states

@@ -13,6 +13,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
 from safexp.constraints import Account, Constraint
 from safexp.core.arrays import Array, Flags, Observations, take
+from safexp.core.encoding import from_zero
 from safexp.core.spans import Spans, untimed
 from safexp.envs.infos import Infos
 from safexp.envs.observations import describe_ends
@@ -80,7 +81,9 @@ class Recording(VecEnvWrapper, ABC):
     def __init__(
         self, venv: VecEnv, constraint: Constraint, observation_space: spaces.Space[Any], braking: float = 0.0
     ) -> None:
-        super().__init__(venv, observation_space=observation_space)
+        super().__init__(venv, observation_space, from_zero(venv.action_space))
+        self.first_action: Any = getattr(venv.action_space, "start", 0)
+        """First of the environments' discrete actions, or of each entry; learners number them from 0."""
         self.constraint = constraint
         self.recorder = Recorder(constraint, venv.num_envs)
         self.account = Account(constraint, venv.num_envs, braking)
@@ -148,7 +151,7 @@ class Recording(VecEnvWrapper, ABC):
 
     def step_async(self, actions: NDArray[Any]) -> None:
         with self.span("records"):
-            self._chosen = self.choose(actions)
+            self._chosen = self.choose(actions + self.first_action if np.any(self.first_action) else actions)
             self.mid_step = True
             given = self._chosen.actions.copy()  # an environment may modify its copy
             with self.span("physics"):

@@ -48,11 +48,7 @@ def advice(constraint: Constraint, shield: Shield, measured: Array) -> str:
 
 def check_spaces(venv: VecEnv) -> None:
     """Raise for spaces that Stable-Baselines3 would convert on the learner's side of the guard."""
-    actions, observations = venv.action_space, venv.observation_space
-    if isinstance(actions, spaces.Discrete) and actions.start != 0:
-        raise ValueError(
-            f"{actions} does not start at 0, but learners propose 0 to {actions.n - 1}: shift the actions."
-        )
+    observations = venv.observation_space
     parts = observations.spaces.values() if isinstance(observations, spaces.Dict) else [observations]
     if any(is_image_space(part) for part in parts):
         raise ValueError(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import (
@@ -25,6 +26,7 @@ from safexp.core.arrays import Array, Flags, Observations, take
 from safexp.core.signals import column_of, key_and_entry
 from safexp.envs.infos import Infos
 from safexp.envs.six_values import SixTuple
+from safexp.envs.tuples import NamedParts, NamedPartsVector
 
 log = logging.getLogger("safexp")
 
@@ -36,19 +38,27 @@ def as_vec_env(env: Any) -> VecEnv:
     if isinstance(env, VecEnv):
         return check_wrappers(env)
     if isinstance(env, VectorEnv):
-        return BatchedVecEnv(env)
+        tuples = isinstance(env.single_observation_space, spaces.Tuple)
+        return BatchedVecEnv(NamedPartsVector(env) if tuples else env)
     if isinstance(env, str):
         raise TypeError(f"got the name {env!r}, expected a live environment: gymnasium.make({env!r}).")
     if isinstance(env, type):
         raise TypeError(f"got the class {env.__name__}, expected an environment: {env.__name__}(...).")
     if not isinstance(env, gym.Env) and not hasattr(env, "step"):
         raise TypeError(f"got a {type(env).__name__}, expected a Gymnasium Env or VectorEnv, or an SB3 VecEnv.")
-    return DummyVecEnv([lambda: SixTuple(env, cost_max=None)])
+    adapted = SixTuple(env, cost_max=None)
+    tuples = isinstance(env.observation_space, spaces.Tuple)
+    return DummyVecEnv([lambda: NamedParts(adapted) if tuples else adapted])
 
 
 def check_wrappers(env: VecEnv) -> VecEnv:
     """Return the environment; raise if a wrapper around it would hide what the shield must see."""
     layer: Any = env
+    if isinstance(env.observation_space, spaces.Tuple):
+        raise ValueError(
+            "a VecEnv cannot have Tuple observations, which Stable-Baselines3 does not support: give the Gymnasium "
+            "environments themselves, whose tuples become a Dict of their numbered parts."
+        )
     while layer is not None:
         if isinstance(layer, VecNormalize) and layer.norm_reward:
             raise ValueError(

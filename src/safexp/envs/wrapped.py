@@ -75,7 +75,12 @@ class Shielded(ABC):
         return self._refit.metrics()
 
     def action_masks(self) -> Flags:
-        """Certified actions of the current states, (n, number of actions), if the actions are discrete."""
+        """Certified actions of the current states, (n, number of actions), if the actions are finitely many.
+
+        Those of a MultiDiscrete or MultiBinary space are all combinations, the last entry varying fastest.
+        """
+        if isinstance(self.guard.action_space, spaces.Box):
+            raise ValueError(f"{self.guard.action_space} has no mask of its actions; finite spaces have.")
         return self.guard.action_masks()
 
     def evaluate(self, shielded: bool = True) -> None:
@@ -106,6 +111,8 @@ class Shielded(ABC):
         box = self.guard.action_space
         if isinstance(box, spaces.Box):
             actions = np.clip(np.asarray(actions, dtype=box.dtype), box.low, box.high)
+        elif np.any(self.guard.first_action):
+            actions = actions - self.guard.first_action
         observations, rewards, ended, infos = self.guard.step(actions)
         self._fresh = np.asarray(ended)
         return observations, np.asarray(rewards, dtype=np.float64), self._fresh, Infos.of(infos)

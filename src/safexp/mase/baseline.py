@@ -65,7 +65,7 @@ class Baseline(Agent):
         """Action of the policy for an observation as in training; it takes no threshold."""
         starts = np.reshape(np.asarray(episode_start, dtype=bool), 1)
         actions, remembered = self.learner.predict(as_batch(observation), state, starts, deterministic)
-        return actions[0], remembered
+        return actions[0] + self.envs.first_action, remembered
 
     def predict(
         self,

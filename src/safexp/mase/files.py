@@ -16,6 +16,7 @@ from safexp.constraints.files import build_constraint, describe_constraint
 from safexp.core import files
 from safexp.core.no_environments import NoEnvironments
 from safexp.mase.learner import build_policy, check_policy, describe_policy, find_learner, load_weights, name_of
+from safexp.mase.training_state import restore_training, training_state
 from safexp.quantifiers import Quantifier
 from safexp.shield.candidates import SafeAction
 from safexp.shield.files import build_shield
@@ -32,8 +33,8 @@ BACKUP = "backup."
 """Prefix of the names of a backup's arrays in a file."""
 
 
-def save_agent(agent: MASE, path: Path) -> None:
-    """Save an agent to one file."""
+def save_agent(agent: MASE, path: Path, training: bool) -> None:
+    """Save an agent to one file, with the state of its training if asked."""
     shield, learned = agent.shield.describe()
     weights = {f"{WEIGHTS}{name}": part.cpu().numpy() for name, part in agent.learner.policy.state_dict().items()}
     document = {
@@ -48,7 +49,8 @@ def save_agent(agent: MASE, path: Path) -> None:
     }
     learned_backup = agent.guard.backup.state() | agent.guard.drills.state()
     backup = {f"{BACKUP}{name}": part for name, part in learned_backup.items()}
-    files.write(path, document, {**learned, **weights, **backup, **agent.inputs.state()})
+    going_on = training_state(agent.learner) if training else {}
+    files.write(path, document, {**learned, **weights, **backup, **agent.inputs.state(), **going_on})
 
 
 def load_agent(
@@ -100,6 +102,8 @@ def load_agent(
             raise files.CheckpointError(f"{path} was saved for the {name} {differ}.")
     with files.understood(path):
         _take_learned(agent, arrays)
+        if venv is not None:
+            restore_training(agent.learner, arrays)
     return agent
 
 

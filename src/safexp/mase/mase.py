@@ -43,7 +43,7 @@ from safexp.mase.files import load_agent, restore_agent, save_agent
 from safexp.mase.imitation import Imitation
 from safexp.mase.learner import complete_options, make_learner
 from safexp.mase.replay import Rewriting
-from safexp.mase.warm_start import clone_log
+from safexp.mase.warm_start import clone_log, take_policy
 from safexp.quantifiers import Quantifier
 from safexp.records.coverage import Coverage
 from safexp.records.input_shift import InputSample
@@ -91,6 +91,8 @@ class MASE(Agent):
         replacement: the certified action that replaces a refused proposal in a box: the "nearest" one, the one with the
             highest value of the learner's "critic" (SAC, TD3, DDPG), or the one with the highest score of a function of
             the learner's observations (k, ...) and encoded candidates (k, m, da). DQN uses its critic otherwise.
+        start_from: a model of Stable-Baselines3 of the same class, whose policy is taken over; if this learner sees the
+            threshold too, it acts as before until it has learned to use it.
         warm_start: begin with a policy that imitates the seed data, instead of a random one.
         imitation: largest KL divergence of a supervised step, at the end of every epoch, that moves the policy of an
             on-policy learner towards the executed actions where its proposals were replaced; 0 for none.
@@ -119,6 +121,7 @@ class MASE(Agent):
         shielding: bool = True,
         rewriting: bool = True,
         replacement: Replacement = "nearest",
+        start_from: BaseAlgorithm | None = None,
         warm_start: bool = False,
         imitation: float = 0.0,
         trust: Trust = "calibrated",
@@ -145,8 +148,11 @@ class MASE(Agent):
         self._refit = Refit(self.guard, seed)
         self.inputs: InputSample = self._refit.inputs
         self.rewriting = rewriting
-        self.learner_options = complete_options(learner, self.guard, learner_options)
+        kept = {} if start_from is None else {"policy_kwargs": start_from.policy_kwargs}
+        self.learner_options = complete_options(learner, self.guard, kept | dict(learner_options or {}))
         self.learner = make_learner(learner, self.guard, self.learner_options, seed)
+        if start_from is not None:
+            take_policy(self.learner, start_from, self.guard)
         self.guard.preferences = preferences_of(self.learner, replacement)
         if warm_start:
             if seed_data is None:
@@ -283,11 +289,14 @@ class MASE(Agent):
                 f"{type(self.learner).__name__} has a memory of the episode: give episode_start=True at its "
                 "first step, and state=<the state that the last step returned> at all others."
             )
-        return _Proposal(shown, action[0], threshold, remembered)
+        return _Proposal(shown, action[0] + self.guard.first_action, threshold, remembered)
 
-    def save(self, path: str | Path) -> None:
-        """Save the agent to one file: policy, quantifier, constraint, a sample of its inputs, and versions."""
-        save_agent(self, Path(path))
+    def save(self, path: str | Path, *, training: bool = False) -> None:
+        """Save the agent to one file: policy, quantifier, constraint, a sample of its inputs, and versions.
+
+        With `training` also the optimisers and the replay buffer, which `load` with an `env` goes on from.
+        """
+        save_agent(self, Path(path), training)
 
     @classmethod
     def load(

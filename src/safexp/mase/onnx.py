@@ -10,6 +10,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 from torch import nn
 
+from safexp.core.encoding import ActionSpace
 from safexp.core.extras import needed_for
 from safexp.core.files import write_bytes
 from safexp.envs.observations import THRESHOLD
@@ -142,7 +143,9 @@ def _layer(graph: _Graph, layer: nn.Module, value: str) -> str:
     raise ValueError(f"the layer {layer} cannot be exported; policies of {known} can.")
 
 
-def _action(graph: _Graph, space: spaces.Box | spaces.Discrete, value: str, squashed: bool) -> Any:
+def _action(graph: _Graph, space: ActionSpace, value: str, squashed: bool) -> Any:
+    if not isinstance(space, spaces.Box) and not (isinstance(space, spaces.Discrete) and space.start == 0):
+        raise ValueError(f"actions of {space} cannot be exported; a Box, or a Discrete that begins at 0, can.")
     if isinstance(space, spaces.Discrete):
         graph.add("ArgMax", value, output="action", axis=1, keepdims=0)
         return graph._helper.make_tensor_value_info(

@@ -46,7 +46,7 @@ class StopHistory:
         self.measured[position] = last.measured
         if isinstance(space, spaces.Box):
             return 2.0 * (last.executed - space.low) / (space.high - space.low) - 1.0
-        return last.executed
+        return last.executed - self.guard.first_action
 
     def rewrite(self, buffer: ReplayBuffer) -> None:
         """Update the penalty of every stored stop with the current quantifier, and undo stops that it now certifies."""

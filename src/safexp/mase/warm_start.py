@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch as th
+from gymnasium.spaces import Box
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from torch import Tensor
@@ -31,7 +32,7 @@ def clone_log(learner: BaseAlgorithm, guard: Guard, log: Log, seed: int | None) 
     spaces = guard.shield.observation_space, guard.shield.action_space
     raw = decode_observations(spaces[0], encode_observations(spaces[0], log.observations))
     shown = guard.shown(raw, guard.constraint.threshold(guard.constraint.start(raw)))
-    actions = decode_actions(spaces[1], encode_actions(spaces[1], np.asarray(log.actions)))
+    actions = decode_actions(spaces[1], encode_actions(spaces[1], np.asarray(log.actions))) - guard.first_action
     policy: Any = learner.policy
     policy.set_training_mode(False)
     observations, _ = policy.obs_to_tensor(shown)
@@ -45,6 +46,43 @@ def clone_log(learner: BaseAlgorithm, guard: Guard, log: Log, seed: int | None) 
         return actor.family.distance(actor(_rows(observations, rows)), wanted[rows])
 
     return _told(clone(loss, list(actor.trained.values()), len(actions), rng))
+
+
+def take_policy(learner: BaseAlgorithm, model: BaseAlgorithm, guard: Guard) -> None:
+    """Copy the policy of a model that was trained without thresholds, or with them.
+
+    The weights of thresholds that it has not seen are 0: it acts as before until it has learned to use them.
+
+    Raises:
+        TypeError: if it is not a model of the same class.
+        ValueError: if its networks have another form.
+    """
+    if type(model) is not type(learner):
+        raise TypeError(
+            f"start_from={type(model).__name__}: expected a model of {type(learner).__name__}, such as "
+            f"{type(learner).__name__}.load(path)."
+        )
+    ours, theirs = learner.policy.state_dict(), model.policy.state_dict()
+    raw = guard.venv.observation_space
+    added = 0
+    if guard.show_threshold and isinstance(guard.observation_space, Box) and model.observation_space == raw:
+        added = guard.observation_space.shape[0] - raw.shape[0]  # type: ignore[index]
+    for name, part in ours.items():
+        there, here = (tuple(found[name].shape) if name in found else None for found in (theirs, ours))
+        if there == here:
+            part.copy_(theirs[name])
+        elif added and part.ndim == 2 and there == (part.shape[0], part.shape[1] - added):
+            seen = raw.shape[0]  # type: ignore[index]
+            part.zero_()
+            part[:, :seen] = theirs[name][:, :seen]
+            part[:, seen + added :] = theirs[name][:, seen:]  # a critic's actions
+        else:
+            raise ValueError(
+                f"start_from: {name} has the shape {there} there, and {here} here: the model must have been trained "
+                f"on {raw} or {guard.observation_space} with the same policy; leave policy_kwargs out, or give "
+                "show_threshold=False."
+            )
+    learner.policy.load_state_dict(ours)
 
 
 def _clone_actor(learner: OffPolicyAlgorithm, observations: Any, actions: Any, rng: np.random.Generator) -> Cloned:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -49,6 +50,12 @@ def stretches_of(data: Transitions) -> NDArray[np.int64]:
     if data.episodes is None:
         return np.arange(len(data.costs)) // STRETCH
     return np.unique(data.episodes, return_inverse=True)[1]
+
+
+def chunks_of(data: Transitions) -> Iterator[Transitions]:
+    """All transitions in order, a part at a time; at least one part."""
+    for rows in np.array_split(np.arange(len(data.costs)), len(data.costs) // CHUNK + 1):
+        yield rows_of(data, rows)
 
 
 def error_in_widths(error: Array, width: Array) -> Array:
@@ -119,11 +126,13 @@ class Quantifier(ABC):
         """
         return None
 
-    def score(self, data: Transitions) -> Array:
-        """The largest error of each transition (n,) in widths, for `Calibrated`."""
+    def score(self, data: Transitions, *, held_out: bool = False) -> Array:
+        """The largest error of each transition (n,) in widths, for `Calibrated`.
+
+        `held_out` if they were held out to calibrate: then no error is excused by the distance from what was learned.
+        """
         found = []
-        for rows in np.array_split(np.arange(len(data.costs)), len(data.costs) // CHUNK + 1):
-            some = rows_of(data, rows)
+        for some in chunks_of(data):
             mean, width = (np.asarray(part)[:, 0] for part in self.interval(some.states, some.actions[:, None]))
             errors = error_in_widths(self.error(self.observed(some), mean), width)
             found.append(errors.max(axis=tuple(range(1, errors.ndim))))

@@ -141,7 +141,7 @@ class Calibrated(Quantifier):
             model = copy.deepcopy(self.quantifier)
             model.fit(rows_of(data, np.isin(stretches, learned)))
             unseen = np.isin(stretches, held_out)
-            found = stretch_maxima(transition_scores(model, rows_of(data, unseen)), stretches[unseen])
+            found = stretch_maxima(transition_scores(model, rows_of(data, unseen), held_out=True), stretches[unseen])
             scores = np.append(scores, found[np.argsort(np.argsort(held_out))])
         self.scores = scores[~np.isnan(scores)][-self.capacity :]
         self.quantifier.fit(data)
@@ -273,10 +273,10 @@ def ladder(order: NDArray[np.int64], rungs: int) -> list[tuple[NDArray[np.int64]
     return found[::-1]
 
 
-def transition_scores(model: Quantifier, data: Transitions) -> Array:
+def transition_scores(model: Quantifier, data: Transitions, *, held_out: bool = False) -> Array:
     """The largest error of each transition (n,) in widths; infinite where the model has no prediction."""
     try:
-        return model.score(data)
+        return model.score(data, held_out=held_out)
     except Exception as error:  # any error means that nothing was predicted
         log.warning("%s could not be calibrated: %s", type(model).__name__, error)
         return np.full(len(data.costs), np.inf)

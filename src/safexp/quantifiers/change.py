@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
 from safexp.core.signals import Sides
-from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.base import Quantifier, Transitions, chunks_of, error_in_widths
 from safexp.quantifiers.extrapolation import Extrapolation
 from safexp.quantifiers.known import Known
 from safexp.quantifiers.targets import normal_multiplier
@@ -36,9 +36,9 @@ class ChangeModel(Quantifier):
 
     with a linear `Trend` and a regression of the residual. The width is the sum of both widths, of 1% of the root
     mean square change, since no model is trusted to be exact to the last digit, and of one that grows with the distance
-    from the data (`Extrapolation`). The first data sets the trend, the units and that growth; the regression continues
-    to learn. A state is the encoded observation, followed by the present
-    values of the S signals.
+    from the data (`Extrapolation`). `Calibrated` scales the others, by held-out errors that the distance does not
+    excuse. The first data sets the trend, the units and that growth; the regression continues to learn. A state is the
+    encoded observation, followed by the present values of the S signals.
 
     Args:
         quantifier: the regression of the residual, copied for each signal; or `Known`, a function of states and
@@ -73,22 +73,40 @@ class ChangeModel(Quantifier):
 
     def interval(self, states: Array, actions: Array) -> tuple[Array, Array]:
         """Mean and width (n, m, S) of the signals after the step."""
+        return self.scaled_interval(states, actions, 1.0)
+
+    def scaled_interval(self, states: Array, actions: Array, scale: float) -> tuple[Array, Array]:
+        """`interval` with `scale` times the width, except for the part that grows with the distance from the data."""
+        mean, width, beyond = self._parts(states, actions)
+        return mean, scale * width + beyond
+
+    def score(self, data: Transitions, *, held_out: bool = False) -> Array:
+        found = []
+        for some in chunks_of(data):
+            mean, width, beyond = (part[:, 0] for part in self._parts(some.states, some.actions[:, None]))
+            known = np.isfinite(beyond)  # elsewhere nothing is certified
+            error = self.error(self.observed(some), mean) - np.where(known & (not held_out), beyond, 0.0)
+            found.append(error_in_widths(np.maximum(error, 0.0), np.where(known, width, np.inf)).max(axis=1))
+        return np.concatenate(found)
+
+    def _parts(self, states: Array, actions: Array) -> tuple[Array, Array, Array]:
+        """Mean, width of the models, and width that the distance from the data adds, (n, m, S) each."""
         inputs, now = self._split(states)
-        if isinstance(self.quantifier, Known):
-            return self.quantifier.values(states[:, : -self.num_signals], actions, (self.num_signals,))
         shape = (*actions.shape[:2], self.num_signals)
+        if isinstance(self.quantifier, Known):
+            mean, width = self.quantifier.values(states[:, : -self.num_signals], actions, (self.num_signals,))
+            return mean, width, np.zeros(shape)
         if self._trend is None or self._beyond is None:
-            return np.broadcast_to(now[:, None], shape), np.full(shape, np.inf)
+            return np.broadcast_to(now[:, None], shape), np.full(shape, np.inf), np.zeros(shape)
         standard = self._trend.standard(inputs, actions)
         mean, deviation = self._trend.at(standard)
         mean += now[:, None]
         width = normal_multiplier(self.delta / self.num_signals) * deviation + LEAST_WIDTH * self._size
-        width += self._beyond.widths(standard)
         for k, regression in enumerate(self._regressions):
             of_residual, spread = regression.interval(inputs, actions)
             mean[..., k] += self._scale[k] * of_residual
             width[..., k] += self._scale[k] * spread
-        return mean, width
+        return mean, width, self._beyond.widths(standard)
 
     def observed(self, data: Transitions) -> Array:
         if data.signals is None:

@@ -174,7 +174,7 @@ class PlanarPath(Quantifier):
         path, _ = self.path(states, actions)
         return path[:, np.searchsorted(self._times, 1 + hold)].reshape(*actions.shape[:2], 2)
 
-    def score(self, data: Transitions) -> Array:
+    def score(self, data: Transitions, *, held_out: bool = False) -> Array:
         """Largest error (n,), in widths, of the stretch that begins with each transition; NaN where none does."""
         scores = np.full(len(data.states), np.nan)
         found = self._stretches(data)

@@ -174,7 +174,7 @@ class Rollout(Quantifier):
         signals = self._bound_course().signals(np.stack([data.states, next_states_of(data)]))[1]
         return np.asarray(sides.costs(signals[:, sides.which]).max(axis=1))
 
-    def score(self, data: Transitions) -> Array:
+    def score(self, data: Transitions, *, held_out: bool = False) -> Array:
         """Largest error (n,), in widths, of the replay that begins with each transition; NaN where none does."""
         course, scores = self._bound_course(), np.full(len(data.states), np.nan)
         starts = drilled(course, data) if self._by_backup else evenly(data)

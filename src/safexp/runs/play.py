@@ -152,10 +152,9 @@ class Player:
         raw, threshold = take(self.agent.observed(seen), 0), self.agent.envs.account.certifiable[0]
         measured = self.agent.envs.measured[0]
         if isinstance(space, spaces.Discrete):
-            some, low, high = np.arange(space.n), np.zeros(1), np.array([space.n - 1.0])
+            some, low, high = np.arange(space.n) + self.agent.envs.first_action, np.zeros(1), np.array([space.n - 1.0])
             return Choices(low, high, shield.certified(raw, some, threshold, measured=measured))
-        assert isinstance(space, spaces.Box), "what a shield accepts"
-        if space.shape not in ((1,), (2,)):
+        if not isinstance(space, spaces.Box) or space.shape not in ((1,), (2,)):
             return None
         axes = [np.linspace(low, high, CELLS) for low, high in zip(space.low, space.high, strict=True)]
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)

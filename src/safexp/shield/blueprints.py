@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import numpy as np
+from gymnasium import spaces
 
 from safexp.compiled.blueprint import Blueprint, NotExportableError
 from safexp.core import files
@@ -22,11 +23,13 @@ def blueprint_of(shield: Shield) -> Blueprint:
     Raises:
         NotExportableError: if that includes a Python function.
     """
-    backup = shield.backup
+    backup, actions = shield.backup, shield.action_space
+    if not isinstance(actions, spaces.Box | spaces.Discrete):
+        raise NotExportableError(f"actions of {actions} cannot be exported; number its actions as one Discrete.")
     return Blueprint(
         shield.quantifier,
         shield.observation_space,
-        shield.action_space,
+        actions,
         shield.constraint,
         shield.candidates,
         np.power(SHORTER, np.arange(1.0, APPROACH + 1)),

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from safexp.core.arrays import Array, Flags, Observations, batch_size
-from safexp.core.encoding import encode_actions
+from safexp.core.encoding import ActionSpace, changed_entries, choices, encode_actions, encoded_action_size
 from safexp.shield.questions import Question
 
 SafeAction = ArrayLike | Callable[[Observations], ArrayLike]
@@ -107,14 +107,14 @@ class Glance:
             self.fill(np.flatnonzero(rows)[glance.asked], glance.whole.rows(glance.asked))
 
 
-def candidate_actions(space: spaces.Box | spaces.Discrete, count: int) -> Array:
+def candidate_actions(space: ActionSpace, count: int) -> Array:
     """Fixed set (m, da) to search: all discrete actions; for a box its centre, corners and a low-discrepancy set.
 
     The corners are included if they fill at most half of the set, otherwise the two ends of each axis; a scrambled
     Halton sequence with a fixed seed fills the rest.
     """
-    if isinstance(space, spaces.Discrete):
-        return np.eye(int(space.n))
+    if not isinstance(space, spaces.Box):
+        return choices(space)
     dimension = int(np.prod(space.shape))
     if count < 1:
         raise ValueError(f"num_candidates={count} must be at least 1.")
@@ -142,7 +142,7 @@ def with_extra(fixed: Array, n: int, extra: Sequence[Array | float]) -> Array:
 
 
 def first_candidates(
-    space: spaces.Box | spaces.Discrete,
+    space: ActionSpace,
     fixed: Array,
     limits: Array,
     vouched: Array | None,
@@ -154,7 +154,7 @@ def first_candidates(
     With `proposals` (n, da) also those that differ from them in one component. For discrete actions, all of them.
     """
     n, num_costs = limits.shape
-    if isinstance(space, spaces.Discrete):
+    if not isinstance(space, spaces.Box):
         return unasked(np.repeat(fixed[None], n, axis=0), num_costs, vouched)
     last = np.nan if last_safe is None else encode_actions(space, last_safe)
     extra = [last] if vouched is None else [last, vouched]
@@ -208,13 +208,13 @@ def unasked(candidates: Array, num_costs: int, vouched: Array | None) -> Outlook
 
 
 def all_candidates(
-    space: spaces.Box | spaces.Discrete, fixed: Array, few: Outlook
+    space: ActionSpace, fixed: Array, few: Outlook
 ) -> tuple[Array, NDArray[np.int64], NDArray[np.int64]]:
     """All candidates (n, m, da) of the states of an outlook on few: the fixed set, and those that are only theirs.
 
     Also the places of the few among them, and the index (n,) of the candidate that the user vouches for, -1 for none.
     """
-    if isinstance(space, spaces.Discrete):
+    if not isinstance(space, spaces.Box):
         return few.candidates, np.arange(len(fixed)), few.promised
     rest, size = few.candidates[:, 1:], len(fixed)
     candidates = np.empty((len(rest), size + rest.shape[1], rest.shape[2]))
@@ -223,7 +223,7 @@ def all_candidates(
     return candidates, places, np.where(few.promised < 0, -1, places[few.promised])
 
 
-def vouched_actions(space: spaces.Box | spaces.Discrete, safe_action: SafeAction, observations: Observations) -> Array:
+def vouched_actions(space: ActionSpace, safe_action: SafeAction, observations: Observations) -> Array:
     """User's safe actions, encoded (n, da), NaN where there is none.
 
     Raises:
@@ -238,8 +238,7 @@ def vouched_actions(space: spaces.Box | spaces.Discrete, safe_action: SafeAction
     if actions.shape != (n, *single):
         raise ValueError(f"safe_action has shape {actions.shape}, expected {single} or {(n, *single)} for {n} states.")
     promised = ~np.isnan(actions).reshape(n, -1).any(axis=1)
-    size = int(space.n) if isinstance(space, spaces.Discrete) else int(np.prod(single))
-    encoded = np.full((n, size), np.nan)
+    encoded = np.full((n, encoded_action_size(space)), np.nan)
     if isinstance(space, spaces.Box):
         given_there = actions[promised].astype(space.dtype)
         outside = ~((given_there >= space.low) & (given_there <= space.high)).all(axis=tuple(range(1, actions.ndim)))
@@ -253,9 +252,7 @@ def vouched_actions(space: spaces.Box | spaces.Discrete, safe_action: SafeAction
     return encoded
 
 
-def best_candidates(
-    space: spaces.Box | spaces.Discrete, offers: Outlook, proposals: Array, scores: Array | None
-) -> NDArray[np.int64]:
+def best_candidates(space: ActionSpace, offers: Outlook, proposals: Array, scores: Array | None) -> NDArray[np.int64]:
     """Index (n,) of each proposal's replacement: the best score, the nearest, or the smallest bound."""
     ranking = offers.upper_bounds.max(axis=2)
     if scores is not None:
@@ -264,6 +261,8 @@ def best_candidates(
         span = np.maximum(space.high - space.low, np.finfo(np.float32).tiny).ravel()
         distance = np.linalg.norm((offers.candidates - proposals[:, None]) / span, axis=2)
         ranking = np.where(np.isnan(distance), ranking, distance)
+    elif not isinstance(space, spaces.Discrete):  # the fewest changed entries, then the smallest bound
+        ranking = changed_entries(space, offers.candidates, proposals) + ranking / (1.0 + np.abs(ranking)) / 2
     ranking = np.nan_to_num(ranking, nan=np.finfo(np.float64).max)
     return np.where(offers.safe, ranking, np.inf).argmin(axis=1)  # safe actions have finite rankings
 

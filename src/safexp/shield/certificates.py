@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from safexp.constraints import AllOf, Constraint, Within
-from safexp.core.encoding import encoded_size
+from safexp.core.encoding import ActionSpace, encoded_size
 from safexp.core.obstacles import Obstacles
 from safexp.quantifiers.base import Quantifier, Transitions, inner_of
 from safexp.quantifiers.best_backup import BestBackup
@@ -33,7 +33,7 @@ class _Setting(NamedTuple):
     """Spaces, constraint and backup that a certificate is built for."""
 
     observations: spaces.Space[Any]
-    actions: spaces.Box | spaces.Discrete | None
+    actions: ActionSpace | None
     backup: BackupOption | None
 
 
@@ -41,7 +41,7 @@ def certificate_for(
     constraint: Constraint,
     quantifier: Quantifier,
     observation_space: spaces.Space[Any],
-    action_space: spaces.Box | spaces.Discrete | None = None,
+    action_space: ActionSpace | None = None,
     backup: BackupController | None = None,
 ) -> Quantifier:
     """Quantifier that bounds all costs of a constraint: one per part, either given or copied.

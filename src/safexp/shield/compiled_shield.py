@@ -14,7 +14,7 @@ from safexp.compiled.build import build_library
 from safexp.compiled.encoding import flat_size, flatten
 from safexp.compiled.source import Precision, Source, translate
 from safexp.core.arrays import Array, Observations, as_batch, batch_size
-from safexp.core.encoding import encode_actions
+from safexp.core.encoding import ActionSpace, encode_actions
 from safexp.shield.blueprints import blueprint_of
 from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.questions import checked_thresholds, steady_thresholds
@@ -294,7 +294,7 @@ def _steady(shield: Shield) -> Array | None:
     return np.asarray(shield.constraint.threshold(shield.constraint.start(np.zeros((1, 1))))[0])
 
 
-def decision_type(space: spaces.Box | spaces.Discrete, num_costs: int, kind: Any) -> np.dtype[Any]:
+def decision_type(space: ActionSpace, num_costs: int, kind: Any) -> np.dtype[Any]:
     """The C struct `shield_decision`."""
     size = int(np.prod(space.shape or ()))
     fields = [("outcome", np.int32), ("vouched", np.int32), ("action", kind, (size,)), ("bounds", kind, (num_costs,))]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Controller, Observations
-from safexp.core.encoding import decode_observations, encode_actions, encoded_size
+from safexp.core.encoding import ActionSpace, decode_observations, encode_actions, encoded_size
 from safexp.core.signals import in_observation, signal_in
 from safexp.quantifiers.replays import Course
 
@@ -50,7 +50,7 @@ def course_of(
     backup: BackupOption,
     constraint: Constraint,
     observation_space: spaces.Space[Any],
-    action_space: spaces.Box | spaces.Discrete,
+    action_space: ActionSpace,
 ) -> Course:
     """Option of a backup as functions of states: encoded observations, followed by the constraint's signals."""
     size = encoded_size(observation_space)
@@ -116,7 +116,7 @@ def largest_bound(constraint: Constraint | None, backup: BackupController | None
     return math.inf if backup is not None and backup.horizon and sums else 1.0
 
 
-def check_backup(backup: Any, observation_space: spaces.Space[Any], action_space: spaces.Box | spaces.Discrete) -> None:
+def check_backup(backup: Any, observation_space: spaces.Space[Any], action_space: ActionSpace) -> None:
     """Query a backup with two observations; raises `ValueError` if it does not return valid actions."""
     sample = np.zeros((2, encoded_size(observation_space)))
     observations = decode_observations(observation_space, sample)

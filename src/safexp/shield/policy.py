@@ -27,7 +27,7 @@ from safexp.constraints import Account, Constraint
 from safexp.constraints.files import build_constraint
 from safexp.core import files
 from safexp.core.arrays import Array, Controller, Observations, as_batch
-from safexp.core.encoding import decode_actions, encode_actions, fits
+from safexp.core.encoding import ActionSpace, decode_actions, encode_actions, fits
 from safexp.core.signals import name_of_signal
 from safexp.quantifiers.base import Quantifier
 from safexp.shield.candidates import SafeAction
@@ -376,7 +376,7 @@ class ShieldedPolicy:
         return Answer(self.fallback.copy(), outcome, self._ones)
 
 
-def _checked_fallback(space: spaces.Box | spaces.Discrete, fallback: ArrayLike) -> NDArray[Any]:
+def _checked_fallback(space: ActionSpace, fallback: ArrayLike) -> NDArray[Any]:
     if callable(fallback):
         raise TypeError(
             f"fallback={fallback!r} is a function; it must be one action, which can be run after any failure, "

@@ -16,7 +16,7 @@ from safexp.compiled.source import Precision, write_c
 from safexp.constraints import Constraint
 from safexp.core import files
 from safexp.core.arrays import Array, Controller, Flags, Observations, as_batch, batch_size, every, some
-from safexp.core.encoding import check_action_space, decode_actions, encode_actions, encode_observations
+from safexp.core.encoding import check_action_space, decode_actions, encode_actions, encode_observations, index_of
 from safexp.core.network import Network
 from safexp.core.spans import Spans, untimed
 from safexp.quantifiers.base import Quantifier
@@ -281,9 +281,9 @@ class Shield:
         if len(proposals) != len(limits):
             raise ValueError(f"{len(proposals)} actions for {len(limits)} states: give one for each.")
         nowhere = np.zeros(len(limits), dtype=bool)
-        if isinstance(self.action_space, spaces.Discrete):
+        if not isinstance(self.action_space, spaces.Box):
             glance = glance or self.glance(question)
-            at = np.arange(len(limits)), proposals.argmax(axis=1)
+            at: Any = (np.arange(len(limits)), index_of(self.action_space, proposals))
             bounds, safe, vouched = glance.few.upper_bounds[at], glance.few.safe[at], glance.few.promised == at[1]
         else:
             bounds = self._bounds(question.states, proposals[:, None], limits)[0][:, 0]
@@ -323,7 +323,7 @@ class Shield:
         only if none of these is safe. Discrete actions are few, and all are queried.
         """
         few = self._few(question, last_safe)
-        if isinstance(self.action_space, spaces.Discrete):
+        if not isinstance(self.action_space, spaces.Box):
             return Glance.of_all(self._whole(question, few))
         glance = Glance(few)
         known = few.viable

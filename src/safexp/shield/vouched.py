@@ -7,10 +7,10 @@ from threading import Lock
 from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array, Flags, Observations
+from safexp.core.encoding import ActionSpace
 from safexp.shield.candidates import SafeAction, vouched_actions
 
 log = logging.getLogger("safexp")
@@ -35,9 +35,7 @@ class Vouched:
 
     _lock: ClassVar = Lock()  # threads share a shield; a class attribute, because a lock cannot be copied
 
-    def __init__(
-        self, space: spaces.Box | spaces.Discrete, action: SafeAction, verify: bool = True, everywhere: bool = True
-    ) -> None:
+    def __init__(self, space: ActionSpace, action: SafeAction, verify: bool = True, everywhere: bool = True) -> None:
         if not callable(action):
             vouched_actions(space, action, np.empty(1))  # raises if this is not an action
         self.space = space

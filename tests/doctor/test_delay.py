@@ -1,0 +1,34 @@
+"""How many steps after an action a signal still moves, where actions resemble the ones before."""
+
+import numpy as np
+import pytest
+
+from safexp.doctor.delay import delay_findings, examine_delay
+
+
+def followed_targets(dead):
+    """A level that an action moves `dead` steps later, while the controller pushes towards a target for long."""
+    rng, rows = np.random.default_rng(0), []
+    for episode in range(60):
+        level, target, pending = rng.uniform(-1, 1), rng.uniform(-2.5, 2.5), [0.0] * dead
+        for _ in range(50):
+            action = float(np.clip(0.3 * (target - level) + 0.2 * rng.normal(), -1, 1))
+            pending.append(action)
+            following = level + 0.3 * pending.pop(0) + 0.01 * rng.normal()
+            rows.append((level, action, following, episode))
+            level = following
+    now, actions, after, episodes = map(np.array, zip(*rows, strict=True))
+    return {"now": now, "after": after, "episodes": episodes.astype(np.int64)}, actions[:, None]
+
+
+@pytest.mark.parametrize("dead", [0, 1, 3])
+def test_a_late_effect_is_not_mistaken_for_that_of_a_similar_action_now(dead):
+    given, actions = followed_targets(dead)
+    found = examine_delay("level", given["now"][:, None], actions, names=("push",), signs=(1.0, -1.0), **given)
+    assert found is not None
+    assert (found.dead, found.lasts) == (dead, dead + 1)
+    assert found.one_step == (dead == 0)
+    (finding,) = delay_findings(found, "level", resets=False)
+    assert finding.severity == ("ok" if dead == 0 else "stop")
+    if dead:
+        assert f"push moves level only from step {dead + 1} on" in finding.found
