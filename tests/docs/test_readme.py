@@ -17,7 +17,7 @@ PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 
 READERS_OWN = {
     "README.md": {"observation_space", "action_space", "observation", "observations", "actions", "costs", "controller"},
-    "backups.md": {"envs", "regulator"},
+    "backups.md": {"envs", "regulator", "brake", "veer_left", "veer_right"},
     "obstacles.md": {"envs", "log", "brake", "drive_out"},
     "emergency-stop.md": {"envs", "brake"},
     "check.md": {"env"},
