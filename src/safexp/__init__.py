@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from safexp.backups.learned_reset import LearnedReset
     from safexp.envs.early_termination import EarlyTermination
     from safexp.envs.guard import Guard
-    from safexp.envs.recording import Recorded, Recording
+    from safexp.envs.recording import Outcome, Recorded, Recording, Taken
     from safexp.envs.refusals import NothingSafeError
     from safexp.envs.saute import Saute
     from safexp.envs.vector import as_vec_env
@@ -137,6 +137,7 @@ __all__ = [
     "Network",
     "NothingSafeError",
     "Obstacles",
+    "Outcome",
     "Penalty",
     "PerCost",
     "PlanarPath",
@@ -161,6 +162,7 @@ __all__ = [
     "SparseGP",
     "StateVisits",
     "TRPOLagrangian",
+    "Taken",
     "Transitions",
     "Unknown",
     "Within",
@@ -188,8 +190,10 @@ _LATER = MappingProxyType(
             "safexp.envs.early_termination:EarlyTermination",
             "safexp.envs.guard:Guard",
             "safexp.envs.refusals:NothingSafeError",
+            "safexp.envs.recording:Outcome",
             "safexp.envs.recording:Recorded",
             "safexp.envs.recording:Recording",
+            "safexp.envs.recording:Taken",
             "safexp.envs.saute:Saute",
             "safexp.envs.vector:as_vec_env",
             "safexp.envs.wrapped:wrap",

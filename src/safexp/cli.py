@@ -17,7 +17,7 @@ from safexp.commands.play import play
 from safexp.commands.report import report
 from safexp.commands.reproduce import reproduce, reproductions
 from safexp.commands.tasks import tasks
-from safexp.commands.train import sweep, train
+from safexp.commands.train import sweep, train, with_preset
 from safexp.commands.working_directory import import_from_working_directory
 from safexp.core.extras import MissingExtraError, needed_for
 from safexp.runs.folder import RunFailedError
@@ -46,6 +46,7 @@ def run_command(words: list[str]) -> int:
     }
     program = "safexp"
     try:
+        commands |= with_preset(words)
         if words[:1] == ["reproduce"] and len(words) > 1:
             import_from_working_directory()
             program, words, commands = "safexp reproduce", words[1:], reproductions()

@@ -15,6 +15,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 import safexp
 from safexp.core.files import CheckpointError
 from safexp.envs.refusals import NothingSafeError
+from safexp.mase.learner import build_training
 from safexp.tasks import planar_robot
 from support.line import Line, line_cost
 
@@ -391,3 +392,27 @@ def test_one_constraint_in_all_of_is_still_one():
     )
     agent.learn(64)
     assert agent.shield.failures == 0
+
+
+def test_a_loaded_agent_goes_on_with_the_options_of_its_learner(tmp_path):
+    options = {"n_steps": 24, "batch_size": 12, "gamma": 0.9, "learning_rate": 1e-3, "verbose": 0}
+    agent = safexp.MASE(Line(), safexp.Budget(3.0), safexp.Unknown(), PPO, learner_options=options, seed=0)
+    agent.save(tmp_path / "agent.safexp")
+    loaded = safexp.MASE.load(tmp_path / "agent.safexp", Line())
+    assert (loaded.learner.n_steps, loaded.learner.batch_size, loaded.learner.gamma) == (24, 12, 0.9)
+    assert loaded.learner.learning_rate == 1e-3
+    loaded.learn(48)
+    assert loaded.epochs == 2
+    more = safexp.MASE.load(tmp_path / "agent.safexp", gym.vector.SyncVectorEnv([Line, Line]))
+    assert (more.learner.gamma, more.learner.n_steps == 24) == (0.9, False), "rollouts fit the environments"
+    changed = safexp.MASE.load(tmp_path / "agent.safexp", Line(), learner_options={"gamma": 0.5})
+    assert (changed.learner.n_steps, changed.learner.gamma) == (24, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [({"n_steps": 10**12}, "sets n_steps=1000000000000, expected at most"), ({"env": "x"}, "the file sets env")],
+)
+def test_a_file_cannot_ask_for_any_option(training, message):
+    with pytest.raises(CheckpointError, match=message):
+        build_training(training)

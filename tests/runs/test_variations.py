@@ -85,7 +85,7 @@ def test_a_file_without_a_list_is_refused(text, message, tmp_path):
 def test_the_command_takes_products_or_a_list(tmp_path, capsys):
     words = ["sweep", "--vary", '{"penalty": [1]}', "--configs", str(tmp_path / "configs.json")]
     assert main(words) == 2
-    assert "give one of them" in capsys.readouterr().err
+    assert "exclude each other: give one of them" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -31,13 +31,16 @@ def test_a_braked_robot_rests_within_its_horizon(robot, left):
 
 
 def test_the_log_shows_the_brake_and_no_cost(monkeypatch):
-    monkeypatch.setattr(braking, "STEPS", 150)
+    monkeypatch.setattr(braking, "DRIVERS", 100)
+    monkeypatch.setattr(braking, "DRILLS", 3)
     log = braking.braking_log("Car", layout_named("Goal1"), 16, np.random.default_rng(0))
-    assert len(log.actions) == 150 * braking.DRIVERS
+    assert len(log.actions) > 100 * 3 * braking.HORIZON["Car"]
     assert log.costs is not None and not log.costs.any()
     assert log.signals is not None and log.signals["hazards"].shape == (len(log.actions), 8, 2)
     braked = np.isclose(log.actions, braking.brake_car(log.observations), atol=1e-4).all(axis=1)
     assert 0.2 < braked.mean() < 0.8
+    held = (log.actions[1:] == log.actions[:-1]).all(axis=1) & ~braked[1:]
+    assert 0.02 < held.mean() < 0.5
 
 
 def test_tasks_whose_only_costs_are_hazards_know_their_brake():

@@ -15,7 +15,16 @@ from safexp.constraints import Constraint
 from safexp.constraints.files import build_constraint, describe_constraint
 from safexp.core import files
 from safexp.core.no_environments import NoEnvironments
-from safexp.mase.learner import build_policy, check_policy, describe_policy, find_learner, load_weights, name_of
+from safexp.mase.learner import (
+    build_policy,
+    build_training,
+    check_policy,
+    describe_policy,
+    describe_training,
+    find_learner,
+    load_weights,
+    name_of,
+)
 from safexp.mase.training_state import restore_training, training_state
 from safexp.quantifiers import Quantifier
 from safexp.shield.candidates import SafeAction
@@ -46,6 +55,8 @@ def save_agent(agent: MASE, path: Path, training: bool) -> None:
         "braking": agent.guard.backup.braking,
         "learner": name_of(type(agent.learner)),
         "policy": describe_policy(agent.learner_options),
+        "training": describe_training(agent.learner_options),
+        "num_envs": agent.guard.num_envs,
     }
     learned_backup = agent.guard.backup.state() | agent.guard.drills.state()
     backup = {f"{BACKUP}{name}": part for name, part in learned_backup.items()}
@@ -74,12 +85,15 @@ def load_agent(
         shield = build_shield(Shield, document["shield"], arrays, constraint, quantifier, safe_action, backup)
         braking = float(document.get("braking", 0.0))
         policy = build_policy(check_policy(document["policy"], arrays), learner_options or {})
+        training = {}
+        if venv is not None and learner is None:
+            training = build_training(document.get("training", {}), document.get("num_envs") == venv.num_envs)
         agent = kind(
             venv or NoEnvironments(shield.observation_space, shield.action_space),
             constraint or build_constraint(document["constraint"]),
             shield.quantifier,
             learner or find_learner(document["learner"]),
-            learner_options={"policy_kwargs": None, **policy},  # of the file alone, without our defaults
+            learner_options={"policy_kwargs": None, **training, **policy},  # the policy of the file alone
             penalty=document["penalty"] and Penalty(**document["penalty"]),
             safe_action=None if shield.vouched is None else shield.vouched.action,
             seed=seed,

@@ -29,6 +29,12 @@ from safexp.mase.replay import RewritingDictReplayBuffer, RewritingReplayBuffer
 POLICY_OPTIONS = ("policy", "policy_kwargs", "use_sde")
 """Learner options that determine the policy."""
 
+NOT_KEPT = ("env", "seed", "verbose", "tensorboard_log", "device")
+"""Learner options that belong to a machine or a call, and are not saved."""
+
+SIZES, LARGEST_SIZE = ("n_steps", "batch_size", "buffer_size"), 10**8
+"""Options that determine the memory of a learner, and the largest that a file may ask for."""
+
 
 def make_learner(
     learner: type[BaseAlgorithm], guard: Guard, options: dict[str, Any], seed: int | None
@@ -138,6 +144,33 @@ def check_policy(document: Any, arrays: Arrays) -> dict[str, Any]:
     if largest := [number for number in _numbers(document) if abs(number) > most]:
         raise CheckpointError(f"the file describes a policy with {largest[0]}, but holds only {most} numbers.")
     return dict(document)
+
+
+def describe_training(options: dict[str, Any]) -> dict[str, Any]:
+    """Learner options that training goes on with: numbers, flags and texts, as JSON. Others must be passed again."""
+    plain = (bool, int, float, str)
+    kept = {name: value for name, value in options.items() if name not in (*POLICY_OPTIONS, *NOT_KEPT)}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in kept.items()
+        if isinstance(value, plain) or (isinstance(value, tuple) and all(isinstance(part, plain) for part in value))
+    }
+
+
+def build_training(document: Any, as_many: bool = True) -> dict[str, Any]:
+    """Options from the output of `describe_training`; raises if they would need too much memory.
+
+    Unless there are `as_many` environments as then, the sizes of rollouts and batches are left to our defaults.
+    """
+    options: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in dict(document).items()
+    }
+    if forbidden := sorted(options.keys() & {*POLICY_OPTIONS, *NOT_KEPT}):
+        raise CheckpointError(f"the file sets {', '.join(forbidden)}, which are not options of training.")
+    for name in SIZES:
+        if not 0 <= options.get(name, 0) <= LARGEST_SIZE:
+            raise CheckpointError(f"the file sets {name}={options[name]}, expected at most {LARGEST_SIZE:,}.")
+    return options if as_many else {name: value for name, value in options.items() if name not in SIZES[:2]}
 
 
 def build_policy(document: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

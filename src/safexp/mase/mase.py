@@ -312,7 +312,10 @@ class MASE(Agent):
         seed: int | None = None,
         backup: Recovery | None = None,
     ) -> Self:
-        """Saved agent; give an `env` to continue training. Functions cannot be saved and must be passed again."""
+        """Saved agent; give an `env` to continue training, with the learner's options as they were.
+
+        Functions cannot be saved and must be passed again.
+        """
         return load_agent(
             cls,
             Path(path),
