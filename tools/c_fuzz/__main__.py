@@ -23,15 +23,16 @@ def main() -> int:
     options = parser.parse_args()
     warnings.simplefilter("ignore", RuntimeWarning)  # overflows of the odd numbers
     logging.getLogger("safexp").setLevel(logging.ERROR)
-    print("| shield | questions | refused | not the proposal | different | at the threshold | largest relative error |")
-    print("|---|---|---|---|---|---|---|")
+    columns = ["shield", "questions", "refused", "not the proposal", "different", "at the threshold"]
+    columns += ["bounds that differ by over 1e-10", "largest relative difference"]
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
     wrong = 0
     for name in (name for name in CASES if options.only in name):
         case = CASES[name]()
         with tempfile.TemporaryDirectory() as folder:
             decider = Sanitized(case.shield, Path(folder))
             found = compare(case, options.questions, options.seed, decider, TOLERANCES.get(name, 1e-9))
-        row = [found.questions, found.refused, found.replaced, found.different, found.at_threshold]
+        row = [found.questions, found.refused, found.replaced, found.different, found.at_threshold, found.unequal]
         print(f"| {name} | {' | '.join(f'{one:,}' for one in row)} | {found.error:.1e} |", flush=True)
         wrong += found.different
     return int(wrong > 0)
