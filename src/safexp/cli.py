@@ -1,4 +1,4 @@
-"""The command line: `safexp train | sweep | play | reproduce | report | audit | check | doctor | tasks | export | …`."""
+"""The command line: `safexp train | sweep | play | reproduce | report | audit | check | doctor | export | …`."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from support.c_loop import needs_compiler
 
 CONTROLLER = Path(__file__).parents[2] / "examples" / "controller"

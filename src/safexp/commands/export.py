@@ -30,6 +30,7 @@ def export(
     from safexp.constraints.files import build_constraint
     from safexp.core import files
     from safexp.runs.folder import AGENT
+    from safexp.shield.certificate_onnx import export_certificate
     from safexp.shield.shield import Shield
 
     if c == onnx:
@@ -42,7 +43,7 @@ def export(
     shield = Shield.load(file, constraint=constraint)
     if onnx:
         target = out or Path("shield.onnx")
-        shield.export_onnx(target)
+        export_certificate(shield, target)
         print(f"certificate: {target}")
         return 0
     network = None
