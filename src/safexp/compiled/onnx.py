@@ -135,9 +135,10 @@ def _costs(graph: _Graph, quantifier: Quantifier, state: str, size: int) -> Inte
         mean, width = _linear(graph, inner, state)
         return mean, graph.scaled(width, scale)
     if type(inner) is ChangeModel:
-        mean, width = _signals(graph, inner, state, size)
+        mean, width, beyond = _signals(graph, inner, state, size)
         assert inner.sides is not None, "set by the shield"
-        return _limits(graph, inner.sides, mean, graph.scaled(width, scale))
+        width = graph.scaled(width, scale)
+        return _limits(graph, inner.sides, mean, graph.add("Add", width, beyond) if beyond else width)
     raise NotExportableError(
         f"{type(inner).__name__} cannot be exported to ONNX. SparseGP, FeatureRegression, Known(safexp.Linear(...)), "
         "Unknown, and ChangeModel, Calibrated and PerCost of these can; Shield.export_c translates more."
@@ -229,11 +230,11 @@ def _linear(graph: _Graph, quantifier: Known, state: str) -> Interval:
     return mean, graph.add("Add", graph.add("Mul", mean, 0.0), quantifier.width)
 
 
-def _signals(graph: _Graph, model: ChangeModel, state: str, size: int) -> Interval:
-    """Mean and width of the signals after the step."""
+def _signals(graph: _Graph, model: ChangeModel, state: str, size: int) -> tuple[str, str, str]:
+    """Mean and width of the signals after the step, and the width of the distance from the data, or ''."""
     bare, signals = size - model.num_signals, model.num_signals
     if isinstance(model.quantifier, Known):
-        return _linear(graph, model.quantifier, graph.columns(state, range(bare)))
+        return *_linear(graph, model.quantifier, graph.columns(state, range(bare))), ""
     trend, beyond = model.trend, model.extrapolation
     assert trend is not None and beyond is not None, "only fitted models are translated"
     entries = list(range(bare)) if model.inputs is None else [i % size for i in model.inputs]
@@ -254,13 +255,12 @@ def _signals(graph: _Graph, model: ChangeModel, state: str, size: int) -> Interv
     far = graph.add(
         "Where", graph.add("Greater", distance, beyond.tested), np.inf, graph.add("Mul", distance, beyond.slopes)
     )
-    width = graph.add("Add", width, far)
     found = [_fitted(graph, own, chosen, len(entries)) for _, own in model.residuals]
     scales = np.array([unit for unit, _ in model.residuals])
     of_mean, of_width = (
         graph.add("Mul", graph.add("Concat", *kind, axis=1), scales) for kind in zip(*found, strict=True)
     )
-    return graph.add("Add", mean, of_mean), graph.add("Add", width, of_width)
+    return graph.add("Add", mean, of_mean), graph.add("Add", width, of_width), far
 
 
 def _limits(graph: _Graph, sides: Sides, mean: str, width: str) -> Interval:

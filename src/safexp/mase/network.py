@@ -45,6 +45,8 @@ def network_of(agent: MASE) -> Network:
     largest = np.atleast_1d(agent.constraint.largest_threshold) if agent.guard.show_threshold else ()
     if isinstance(actions, spaces.Discrete):
         return Network(layers, largest_thresholds=largest, start=int(actions.start))
+    if not isinstance(actions, spaces.Box):
+        raise ValueError(f"only policies with actions in a Box or Discrete can be exported, these are in {actions}.")
     return Network(layers, low=actions.low, high=actions.high, squashed=squashed, largest_thresholds=largest)
 
 

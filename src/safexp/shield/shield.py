@@ -133,7 +133,7 @@ class Shield:
     def rehearse(
         self, env: Any, controller: Controller, episodes: int = 100, *, backup: Controller | None = None, seed: int = 0
     ) -> Rehearsal:
-        """Let a controller drive a simulator behind the shield, as `ShieldedPolicy` with this backup drives a machine."""
+        """Let a controller drive a simulator behind the shield, as `ShieldedPolicy(backup=...)` drives a machine."""
         return rehearse(self, env, controller, episodes, backup=backup, seed=seed)
 
     def save(self, path: str | Path) -> None:
