@@ -50,6 +50,7 @@ from safexp.quantifiers import (
     Transitions,
     Unknown,
 )
+from safexp.shield.certificate_onnx import export_certificate
 from safexp.shield.compiled_shield import CompiledShield
 from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.logs import Log, read_log
@@ -170,6 +171,7 @@ __all__ = [
     "as_vec_env",
     "check_env",
     "examine",
+    "export_certificate",
     "export_onnx",
     "gate",
     "picture_of",

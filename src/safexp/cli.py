@@ -1,4 +1,4 @@
-"""The command line: `safexp train | sweep | play | reproduce | report | audit | check | doctor | tasks | bench`."""
+"""The command line: `safexp train | sweep | play | reproduce | report | audit | check | doctor | export | …`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from safexp.commands.audit import audit
 from safexp.commands.bench import bench
 from safexp.commands.check import check
 from safexp.commands.doctor import doctor
+from safexp.commands.export import export
 from safexp.commands.play import play
 from safexp.commands.report import report
 from safexp.commands.reproduce import reproduce, reproductions
@@ -42,6 +43,7 @@ def run_command(words: list[str]) -> int:
         "check": check,
         "doctor": doctor,
         "tasks": tasks,
+        "export": export,
         "bench": bench,
     }
     program = "safexp"

@@ -50,7 +50,7 @@ def translate_costs(program: Program, quantifier: Quantifier, place: Place, firs
     elif type(inner) is Known:
         translate_known(program, inner, place, inner.num_costs, mean, width)
         _calibrate(program, scale, inner.num_costs, width)
-    elif type(inner) is Unknown or (not inner.knows and type(inner) is not Known):
+    elif type(inner) is Unknown or (not inner.knows and isinstance(inner, FittedQuantifier | Rollout)):
         _unknown(program, inner.num_costs, mean, width)
     else:
         raise _not_exportable(inner)

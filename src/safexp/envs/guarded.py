@@ -16,6 +16,7 @@ from safexp.envs.vector import as_vec_env
 from safexp.quantifiers import Quantifier
 from safexp.quantifiers.foreign import check_round_trip
 from safexp.shield.candidates import SafeAction
+from safexp.shield.compiled_shield import CompiledShield
 from safexp.shield.logs import Log, read_log
 from safexp.shield.shield import Shield
 from safexp.shield.transitions import parts_of
@@ -40,8 +41,11 @@ def guarded(
     show_threshold: bool | None = None,
     shielding: bool = True,
     trust: Trust = "calibrated",
+    compiled: bool = False,
 ) -> Guard:
     """Environments that run only certified actions, with a shield for their spaces, fitted to the seed data.
+
+    If `compiled`, costs are predicted in C (`CompiledShield`).
 
     Raises:
         TypeError: if an argument is of another kind.
@@ -87,6 +91,8 @@ def guarded(
     if seed_data is not None:
         shield.fit(read_log(seed_data) if isinstance(seed_data, str | Path) else seed_data)
     check_round_trip(quantifier)
+    if compiled:
+        shield.compiled = CompiledShield(shield)
     return Guard(venv, constraint, shield, penalty, shielding=shielding, show_threshold=show_threshold, backup=backup)
 
 

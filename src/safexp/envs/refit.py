@@ -43,6 +43,7 @@ class Refit:
         with guard.span("quantifier"):
             self._latest = [measure(quantifier, *harvest)]  # before it learns from them
             quantifier.update(harvest.transitions)
+            guard.shield.refresh()
         self.coverage += self._latest
         if self._untested and self._latest[0].rows:
             self._untested = False

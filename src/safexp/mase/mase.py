@@ -98,6 +98,7 @@ class MASE(Agent):
             on-policy learner towards the executed actions where its proposals were replaced; 0 for none.
         trust: "uncalibrated" lets fitted, uncalibrated widths certify actions under a limit on every step; their miss
             rate is logged after the first epoch.
+        compiled: predict costs in C (`CompiledShield`), which needs a C compiler; see docs/c-export.md for what can be.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class MASE(Agent):
         warm_start: bool = False,
         imitation: float = 0.0,
         trust: Trust = "calibrated",
+        compiled: bool = False,
     ) -> None:
         if isinstance(seed_data, str | Path):
             seed_data = read_log(seed_data)
@@ -142,6 +144,7 @@ class MASE(Agent):
             show_threshold=show_threshold,
             shielding=shielding,
             trust=trust,
+            compiled=compiled,
         )
         super().__init__(self.guard, epoch_steps)
         self.shield: Shield = self.guard.shield

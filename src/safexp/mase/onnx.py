@@ -15,6 +15,7 @@ from safexp.core.extras import needed_for
 from safexp.core.files import write_bytes
 from safexp.envs.observations import THRESHOLD
 from safexp.mase.mase import MASE
+from safexp.mase.network import layers_of
 
 OPSET = 17
 IR_VERSION = 8
@@ -40,7 +41,7 @@ def export_onnx(agent: MASE, path: str | Path) -> None:
         from onnx import checker, helper
     graph = _Graph(helper)
     inputs, value = _inputs(graph, agent)
-    layers, squashed = _layers(agent.learner.policy)
+    layers, squashed = layers_of(agent.learner.policy)
     for layer in layers:
         value = _layer(graph, layer, value)
     output = _action(graph, agent.shield.action_space, value, squashed)
@@ -103,22 +104,6 @@ class _Graph:
         kind = self._helper.np_dtype_to_tensor_dtype(array.dtype)
         self.constants.append(self._helper.make_tensor(name, kind, array.shape, array.tobytes(), raw=True))
         return name
-
-
-def _layers(policy: Any) -> tuple[list[nn.Module], bool]:
-    """Layers from a policy's input to its action, and whether the output is squashed into [−1, 1]."""
-    if getattr(policy, "squash_output", False) and not hasattr(policy, "actor"):
-        raise ValueError(f"{type(policy).__name__} with squash_output=True cannot be exported; train it without.")
-    if hasattr(policy, "mlp_extractor") and hasattr(policy, "action_net") and not hasattr(policy, "lstm_actor"):
-        return [policy.pi_features_extractor, policy.mlp_extractor.policy_net, policy.action_net], False
-    if hasattr(policy, "q_net"):
-        return [policy.q_net.features_extractor, policy.q_net.q_net], False
-    actor = getattr(policy, "actor", None)
-    if actor is not None and hasattr(actor, "latent_pi"):
-        return [actor.features_extractor, actor.latent_pi, actor.mu, nn.Tanh()], True
-    if actor is not None:
-        return [actor.features_extractor, actor.mu], True
-    raise ValueError(f"{type(policy).__name__} cannot be exported: it is not a chain of layers from state to action.")
 
 
 def _layer(graph: _Graph, layer: nn.Module, value: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,8 +17,24 @@ LEVEL_TOLERANCE = 1e-6
 """Largest rounding error by which a bound may fall short of a level and still count as that level."""
 
 
+class Answers(Protocol):
+    """Predicts costs: a quantifier, or a compiled one."""
+
+    num_costs: int
+
+    def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        """Mean and width (n, m), or (n, m, K) for K > 1, of the costs of `actions` (n, m, da) in `states` (n, ds)."""
+
+
+class Compiled(Answers, Protocol):
+    """Answers in place of a quantifier, as that was at the last `refresh`."""
+
+    def refresh(self) -> None:
+        """Take over what the quantifier has learned."""
+
+
 def ask(
-    quantifier: Quantifier, states: Array, actions: Array, levels: Levels | None = None, most: float = 1.0
+    quantifier: Answers, states: Array, actions: Array, levels: Levels | None = None, most: float = 1.0
 ) -> tuple[Array, Array, str]:
     """Upper bounds and widths (n, m, K) of the costs of `actions` (n, m, da) in `states` (n, ds), and an error message.
 

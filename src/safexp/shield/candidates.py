@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from safexp.core import files
 from safexp.core.arrays import Array, Flags, Observations, batch_size
 from safexp.core.encoding import ActionSpace, changed_entries, choices, encode_actions, encoded_action_size
 from safexp.shield.questions import Question
@@ -118,6 +119,8 @@ def candidate_actions(space: ActionSpace, count: int) -> Array:
     dimension = int(np.prod(space.shape))
     if count < 1:
         raise ValueError(f"num_candidates={count} must be at least 1.")
+    if count > files.MOST:
+        raise ValueError(f"num_candidates={count} must be at most {files.MOST:,}.")
     centre = np.full((1, dimension), 0.5)
     if 2**dimension <= count // 2:
         ends = np.stack(np.meshgrid(*[[0.0, 1.0]] * dimension), axis=-1).reshape(-1, dimension)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 from threading import local
 from typing import Any, final
@@ -44,12 +45,20 @@ class CompiledShield:
     def __init__(self, shield: Shield, *, precision: Precision = "double") -> None:
         self.shield = shield
         self.precision = precision
+        self.num_costs = shield.quantifier.num_costs
         self._kind: Any = np.float64 if precision == "double" else np.float32
         self._code = ""
         self._library: Any = None
         self._model: NDArray[Any] = np.zeros(0)
         self._threads = local()
         self.refresh()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledShield:
+        """A copy for a copy of the shield; it shares the code and the numbers, which never change."""
+        twin = object.__new__(CompiledShield)
+        memo[id(self)] = twin
+        twin.__dict__ = vars(self) | {"shield": copy.deepcopy(self.shield, memo), "_threads": local()}
+        return twin
 
     def refresh(self) -> None:
         """Take over what the shield has learned in the meantime."""

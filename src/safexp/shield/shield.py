@@ -22,7 +22,7 @@ from safexp.core.spans import Spans, untimed
 from safexp.quantifiers.base import Quantifier
 from safexp.quantifiers.best_backup import BestBackup
 from safexp.shield.blueprints import blueprint_of
-from safexp.shield.bounds import as_levels, ask, check_levels, where_demanded
+from safexp.shield.bounds import Compiled, as_levels, ask, check_levels, where_demanded
 from safexp.shield.candidates import (
     Glance,
     Outlook,
@@ -60,10 +60,10 @@ class Shield:
 
     Discrete actions are enumerated. In a box the proposal is tried first, then the nearest safe one of `num_candidates`
     fixed actions (the centre, the corners, a low-discrepancy set, and the last safe action), and `filter` goes from
-    there towards the proposal as far as is safe. If all thresholds are at
-    least 1, the largest cost, everything is safe and the quantifier is not queried. A quantifier that raises, or
-    returns a NaN, a negative width or a wrong shape, certifies nothing; `failures` counts such queries, and
-    `last_failure` is the reason of the last one. Threads may share a shield as long as none of them fits it.
+    there towards the proposal as far as is safe. If all thresholds are at least 1, the largest cost, everything is safe
+    and the quantifier is not queried. A quantifier that raises, or returns a NaN, a negative width or a wrong shape,
+    certifies nothing; `failures` counts such queries, and `last_failure` is the reason of the last one.
+    Threads may share a shield as long as none of them fits it.
 
     Args:
         quantifier: predicts the costs, with their uncertainty.
@@ -99,8 +99,6 @@ class Shield:
         seed_controller: Controller | None = None,
         backup: BackupController | None = None,
     ) -> None:
-        if num_candidates > files.MOST:
-            raise ValueError(f"num_candidates={num_candidates} must be at most {files.MOST:,}.")
         self.observation_space, self.action_space = observation_space, check_action_space(action_space)
         if constraint is not None:
             quantifier = certificate_for(constraint, quantifier, observation_space, self.action_space, backup)
@@ -118,6 +116,7 @@ class Shield:
             self.vouched = Vouched(self.action_space, seed_controller, verify=False, everywhere=False)
         self.failures, self.last_failure = 0, ""
         self.span: Spans = untimed
+        self.compiled: Compiled | None = None  # answers in place of the quantifier
         self.candidates = candidate_actions(self.action_space, num_candidates)
 
     def fit(self, log: Log | str | Path) -> None:
@@ -132,14 +131,12 @@ class Shield:
             found = transitions_of(data, self.constraint, self.observation_space, self.action_space, with_next=ahead)
             self.quantifier.fit(found)
             warn_of_backup(self.quantifier, found)
+        self.refresh()
 
     def rehearse(
         self, env: Any, controller: Controller, episodes: int = 100, *, backup: Controller | None = None, seed: int = 0
     ) -> Rehearsal:
-        """Let a controller drive a simulator behind the shield, and the backup where nothing is certified.
-
-        `ShieldedPolicy(controller, shield, ..., backup=backup)` runs the same on the machine.
-        """
+        """Let a controller drive a simulator behind the shield, as `ShieldedPolicy(backup=...)` drives a machine."""
         return rehearse(self, env, controller, episodes, backup=backup, seed=seed)
 
     def save(self, path: str | Path) -> None:
@@ -168,16 +165,20 @@ class Shield:
     ) -> None:
         """Write the shield, and a policy, as C99 without dependencies: `path`, which ends with .c, and its header.
 
-        Its name becomes the prefix of the functions. For `braking` see `ShieldedPolicy`.
-
-        Raises:
-            ValueError: if a part of the shield cannot be exported, with the reason.
+        Its name becomes the prefix of the functions; for `braking` see `ShieldedPolicy`. Raises `ValueError` with the
+        reason if a part of the shield cannot be exported.
         """
         write_c(blueprint_of(self), Path(path), precision=precision, policy=policy, braking=braking)
 
     def restore(self, arrays: files.Arrays) -> None:
         """Restore the learned state of a described shield: its quantifier and the outcomes of its safe action."""
         restore_shield(self, arrays)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Let a compiled shield take over what the quantifier has learned."""
+        if self.compiled is not None:
+            self.compiled.refresh()
 
     def describe(self) -> tuple[files.Document, files.Arrays]:
         """JSON description of the shield, and the arrays that it learned."""
@@ -408,14 +409,13 @@ class Shield:
 
     def _ask(self, states: Array, candidates: Array) -> tuple[Array, Array]:
         with self.span("quantifier"):
-            bounds, widths, problem = ask(self.quantifier, states, candidates, self.levels, self.most)
+            bounds, widths, problem = ask(self.compiled or self.quantifier, states, candidates, self.levels, self.most)
         if problem:
             self._failed(problem)
         return bounds, widths
 
     def _failed(self, reason: str) -> None:
         with self._counting:
-            self.failures += 1
-            self.last_failure = reason
+            self.failures, self.last_failure = self.failures + 1, reason
         level = logging.WARNING if self.failures == 1 else logging.DEBUG
         log.log(level, "%s certified nothing: %s", type(self.quantifier).__name__, reason)
