@@ -9,6 +9,7 @@ from safexp.envs.guard import Guard
 from safexp.envs.guarded import untested
 from safexp.records.coverage import Coverage, measure, total
 from safexp.records.input_shift import InputSample
+from safexp.records.statistics import exact_interval
 
 log = logging.getLogger("safexp")
 
@@ -28,6 +29,7 @@ class Refit:
         self._latest: list[Coverage] = []
         self._reached: dict[str, Any] = guard.frontier.take()
         self._untested = untested(guard.constraint, guard.shield.quantifier)
+        self._refuted = False
 
     def learn(self) -> bool:
         """Update the quantifier and the backup from the steps since the last call; False if nothing has changed."""
@@ -48,6 +50,8 @@ class Refit:
         if self._untested and self._latest[0].rows:
             self._untested = False
             _tell_misses(self._latest[0])
+        elif not (self._refuted or self._untested or quantifier.looks_ahead):
+            self._refuted = _tell_refuted(self._latest[0], quantifier.delta)
         guard.backup.learn()
         return True
 
@@ -73,3 +77,18 @@ def _tell_misses(found: Coverage) -> None:
         found.near_covered,
         found.near,
     )
+
+
+def _tell_refuted(found: Coverage, delta: float) -> bool:
+    """Log a warning if an epoch refutes the widths near the limit: more than δ are missed, with 95% confidence."""
+    missed = found.near - found.near_covered
+    if not missed or exact_interval(missed, found.near)[0] <= delta:
+        return False
+    log.warning(
+        "the widths missed %d of %d costs near the limit in one epoch, where delta allows %.3g%%: do not trust this "
+        "quantifier here. Limit a measured signal (Within), give a bolder log, or look ahead to a backup",
+        missed,
+        found.near,
+        100 * delta,
+    )
+    return True
