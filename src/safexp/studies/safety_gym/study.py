@@ -22,6 +22,9 @@ Scale = Literal["small", "medium", "paper"]
 SCALES: Mapping[Scale, tuple[int, int]] = MappingProxyType({"small": (6, 1), "medium": (100, 3), "paper": (500, 5)})
 """Epochs and seeds."""
 
+PENALTY = 1.0
+"""The paper's penalty of a stop."""
+
 TASKS = MappingProxyType({"point": "safexp/PointGoalStatic-v0", "car": "safexp/CarGoalStatic-v0"})
 
 MASE: Mapping[str, Any] = MappingProxyType(
@@ -112,7 +115,7 @@ class SafetyGymStudy:
 
     def config(self, task: str, entry: str, seed: int) -> RunConfig:
         """One run of the study."""
-        own = dict(entry_named(entry))
+        own = {"penalty": PENALTY, **entry_named(entry)}
         return RunConfig(
             task=TASKS.get(task, task),
             limit=self.budget,
