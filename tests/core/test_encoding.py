@@ -24,7 +24,7 @@ def test_unknown_keys_indices_and_spaces_are_named():
     with pytest.raises(ValueError, match="not all indices of 3 choices"):
         encode_actions(spaces.Discrete(3), np.array([3]))
     with pytest.raises(ValueError, match="FlattenObservation"):
-        encode_observations(spaces.Tuple([spaces.Discrete(2)]), np.zeros(1))
+        encode_observations(spaces.Text(3), np.zeros(1))
 
 
 @pytest.mark.parametrize(
@@ -96,11 +96,12 @@ def test_what_fits_a_space(space, value, fitting):
 
 
 def test_only_actions_that_can_be_searched_are_taken():
-    for space in (spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32), spaces.Box(-1, 1, (2,), np.float64)):
+    boxes = (spaces.Box(-1, 1, (2,), np.float32), spaces.Box(-1, 1, (2,), np.float64))
+    for space in (*boxes, spaces.Discrete(3), spaces.MultiBinary(2), spaces.MultiDiscrete([2, 2])):
         assert check_action_space(space) is space
     for unbounded in (spaces.Box(-np.inf, 1, (2,)), spaces.Box(-1, np.inf, (2,))):
         with pytest.raises(ValueError, match="has no finite bounds"):
             check_action_space(unbounded)
-    for other in (spaces.Box(0, 5, (1,), np.int64), spaces.MultiBinary(2), spaces.MultiDiscrete([2, 2])):
-        with pytest.raises(ValueError, match="is not supported; use a bounded float Box or Discrete"):
+    for other in (spaces.Box(0, 5, (1,), np.int64), spaces.Text(3)):
+        with pytest.raises(ValueError, match="use a bounded float Box, Discrete, MultiDiscrete or MultiBinary"):
             check_action_space(other)

@@ -274,7 +274,7 @@ def test_wrong_input_is_named(call, message):
     ("space", "message"),
     [
         (spaces.Box(-np.inf, np.inf, (2,)), "has no finite bounds"),
-        (spaces.MultiBinary(3), "is not supported; use a bounded float Box or Discrete"),
+        (spaces.Text(3), "is not supported; use a bounded float Box, Discrete, MultiDiscrete or MultiBinary"),
     ],
 )
 def test_action_spaces_that_cannot_be_searched_are_refused(space, message):
