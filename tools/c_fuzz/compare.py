@@ -88,7 +88,7 @@ def _at_threshold(shield: safexp.Shield, question: Questions, tolerance: float) 
         extra = [question.proposals[0], np.where(np.isnan(question.last_safe[0]), offers[0], question.last_safe[0])]
         extra = [np.clip(np.asarray(one, space.dtype), space.low.ravel(), space.high.ravel()) for one in extra]
         offers = np.concatenate([offers, np.nan_to_num(extra)])
-        towards = path_to(space, np.repeat(offers[-2:-1], len(offers), axis=0), offers)
+        towards = path_to(space, np.repeat(extra[0][None].astype(np.float64), len(offers), axis=0), offers)
         offers = np.concatenate([offers, towards.reshape(-1, offers.shape[1])])
     mean, width = (
         np.reshape(part, (len(offers), -1)) for part in shield.quantifier.predict(asked.states, offers[None])
