@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -221,6 +221,18 @@ def inner_of(quantifier: Quantifier) -> tuple[Quantifier, ...]:
     """The quantifiers inside this one: its `parts`, or its `quantifier`."""
     parts = getattr(quantifier, "parts", (getattr(quantifier, "quantifier", None),))
     return tuple(part for part in parts if isinstance(part, Quantifier))
+
+
+def state_of_parts(parts: Sequence[Quantifier]) -> dict[str, NDArray[Any]]:
+    """Everything that several quantifiers have learned, as named arrays."""
+    return {f"{k}.{name}": array for k, part in enumerate(parts) for name, array in part.state().items()}
+
+
+def restore_parts(parts: Sequence[Quantifier], state: dict[str, NDArray[Any]]) -> None:
+    """Restore the output of `state_of_parts`."""
+    for k, part in enumerate(parts):
+        own = f"{k}."
+        part.restore({name.removeprefix(own): array for name, array in state.items() if name.startswith(own)})
 
 
 def _as_json(owner: Quantifier, name: str, value: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
-from safexp.quantifiers.base import Quantifier, Transitions
+from safexp.quantifiers.base import Quantifier, Transitions, restore_parts, state_of_parts
 
 
 class BestBackup(Quantifier):
@@ -63,12 +63,10 @@ class BestBackup(Quantifier):
         return {}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return {f"{k}.{name}": part for k, own in enumerate(self.parts) for name, part in own.state().items()}
+        return state_of_parts(self.parts)
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        for k, part in enumerate(self.parts):
-            own = f"{k}."
-            part.restore({name.removeprefix(own): array for name, array in state.items() if name.startswith(own)})
+        restore_parts(self.parts, state)
 
     def with_delta(self, delta: float) -> Self:
         share = delta / len(self.parts)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
-from safexp.quantifiers.base import Quantifier, Transitions, inner_of
+from safexp.quantifiers.base import Quantifier, Transitions, inner_of, restore_parts, state_of_parts
 
 
 def models_margin(quantifier: Quantifier) -> bool:
@@ -65,12 +65,10 @@ class PerCost(Quantifier):
         return {}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return {f"{k}.{name}": part for k, own in enumerate(self.parts) for name, part in own.state().items()}
+        return state_of_parts(self.parts)
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        for k, part in enumerate(self.parts):
-            own = f"{k}."
-            part.restore({name.removeprefix(own): array for name, array in state.items() if name.startswith(own)})
+        restore_parts(self.parts, state)
 
     def _states(self, states: Array) -> list[Array]:
         """The states for each part: without signals, or followed by those of the part."""
