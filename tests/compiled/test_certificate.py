@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from c_fuzz.compare import compare
 from c_fuzz.deciders import Sanitized
-from c_fuzz.shields import CASES, TOLERANCES
+from c_fuzz.shields import CASES
 from safexp import GLM, DeepGP, ExactGP, Known, Log, Shield, SparseGP
 from support.c_loop import needs_compiler
 
@@ -20,12 +20,13 @@ BOX = spaces.Box(-1.0, 1.0, (2,))
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_decisions_and_bounds_are_the_same(name):
-    found = compare(CASES[name](), 1000, seed=7, tolerance=TOLERANCES.get(name, 1e-9))
+    found = compare(CASES[name](), 1000, seed=7)
     assert found.different == 0
     assert found.at_threshold < 60
     assert found.refused > 0
     assert found.replaced > 100
-    assert found.error < (1e-10 if name not in TOLERANCES else 1e-4)
+    assert found.error < 1e-11
+    assert found.of_bound < 1e-9
 
 
 @pytest.mark.slow
@@ -38,7 +39,7 @@ def test_the_exported_file_passes_the_sanitizers(name, tmp_path):
     case = CASES[name]()
     found = compare(case, 500, seed=8, decider=Sanitized(case.shield, tmp_path))
     assert found.different == 0
-    assert found.error < 1e-10
+    assert found.error < 1e-11
 
 
 def shield(quantifier, **named):

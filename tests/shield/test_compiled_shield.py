@@ -97,7 +97,7 @@ def test_refresh_takes_over_new_numbers_without_a_compiler(monkeypatch):
     shield, compiled = case.shield, CompiledShield(case.shield)
     before = compiled.filter(np.zeros(3), np.zeros(2), 0.5).upper_bound
     rng = np.random.default_rng(9)
-    more = rng.uniform(-1, 1, (100, 3)), rng.uniform(-1, 1, (100, 2)).astype(np.float32), rng.uniform(0, 1, 100)
+    more = rng.uniform(-1, 1, (400, 3)), rng.uniform(-1, 1, (400, 2)).astype(np.float32), rng.uniform(0, 1, 400)
     shield.fit(Log(*more))
     assert compiled.filter(np.zeros(3), np.zeros(2), 0.5).upper_bound == before
     monkeypatch.setattr("safexp.shield.compiled_shield.build_library", lambda source: pytest.fail("compiled again"))

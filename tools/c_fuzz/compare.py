@@ -12,9 +12,17 @@ import safexp
 from c_fuzz.deciders import Asked, Decider, as_observations
 from c_fuzz.questions import Questions, ask, at_bounds
 from c_fuzz.shields import Case
+from safexp.core.encoding import encode_actions
 from safexp.shield.candidates import path_to
+from safexp.shield.decisions import Decisions
 
 CHUNK = 2000
+
+AT_THRESHOLD = 1e-9
+"""Distance of a bound from its threshold within which rounding may decide."""
+
+EQUAL = 1e-10
+"""Largest difference of equal bounds, as a share of the interval that they come from."""
 
 
 class Found(NamedTuple):
@@ -25,9 +33,11 @@ class Found(NamedTuple):
         refused: questions that both refuse, because an observation is not finite or not a choice.
         replaced: decisions that are not the proposal.
         different: decisions that differ, though no bound is at its threshold.
-        at_threshold: decisions that differ where a bound is within the tolerance of its threshold.
-        unequal: bounds that differ by more than 1e-10 of their size.
-        error: largest relative difference of bounds.
+        at_threshold: decisions that differ where a bound is within `AT_THRESHOLD` of its threshold.
+        unequal: bounds that differ by more than `EQUAL`.
+        error: largest difference of bounds, relative to |mean| + width. A bound is mean + width and may be near 0,
+            where one rounding of its terms is any share of it.
+        of_bound: largest difference relative to the bound itself.
     """
 
     questions: int
@@ -37,28 +47,29 @@ class Found(NamedTuple):
     at_threshold: int
     unequal: int
     error: float
+    of_bound: float
 
 
-def compare(case: Case, count: int, seed: int, decider: Decider | None = None, tolerance: float = 1e-9) -> Found:
+def compare(case: Case, count: int, seed: int, decider: Decider | None = None) -> Found:
     """Ask the Python shield and another one, by default `CompiledShield`, the same questions."""
     rng = np.random.default_rng(seed)
     decider = decider or Asked(case.shield, safexp.CompiledShield(case.shield))
-    total, error = np.zeros(6, dtype=np.int64), 0.0
+    total, errors = np.zeros(6, dtype=np.int64), np.zeros(2)
     for start in range(0, count, CHUNK):
         questions = ask(case, min(CHUNK, count - start), rng)
-        counts, worst = _compare(case, decider, questions, rng, tolerance)
+        counts, worst = _compare(case, decider, questions, rng)
         total += counts
-        error = max(error, worst)
-    return Found(*total.tolist(), error)
+        errors = np.maximum(errors, worst)
+    return Found(*total.tolist(), *errors.tolist())
 
 
 def _compare(
-    case: Case, decider: Decider, questions: Questions, rng: np.random.Generator, tolerance: float
-) -> tuple[NDArray[np.int64], float]:
+    case: Case, decider: Decider, questions: Questions, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     shield = case.shield
     ours = Asked(shield)
     taken = np.isfinite(questions.observations).all(axis=1)
-    if isinstance(shield.observation_space, spaces.Dict):
+    if isinstance(shield.observation_space, spaces.Dict | spaces.Tuple):
         taken &= np.isin(questions.observations[:, 2], [1, 2, 3])
     with np.errstate(all="ignore"):
         refused = questions.rows(~taken)
@@ -69,16 +80,34 @@ def _compare(
         one, other = ours.decide(questions), decider.decide(questions)
         same = (one.stopped == other.stopped) & (one.intervened == other.intervened) & (one.vouched == other.vouched)
         same &= (one.actions == other.actions).reshape(len(same), -1).all(axis=1) | one.stopped
-        near = np.array([_at_threshold(shield, questions.rows([k]), tolerance) for k in np.flatnonzero(~same)], bool)
+        near = np.array([_at_threshold(shield, questions.rows([k])) for k in np.flatnonzero(~same)], bool)
         equal = (one.upper_bounds == other.upper_bounds) | ~same[:, None]
-        gap = np.abs(one.upper_bounds - other.upper_bounds) / np.maximum(np.abs(one.upper_bounds), 1e-300)
-    gap = np.where(equal, 0.0, np.where(np.isfinite(gap), gap, np.inf))
-    replaced = int((one.intervened | one.stopped).sum())
-    counts = [len(taken), int((~taken).sum()), replaced, int((~near).sum()), int(near.sum()), int((gap > 1e-10).sum())]
-    return np.array(counts), float(gap.max(initial=0.0))
+        sizes = np.abs(one.upper_bounds)
+        gaps = [
+            _relative(one.upper_bounds - other.upper_bounds, equal, size)
+            for size in (np.fmax(sizes, _intervals(shield, questions, one)), sizes)
+        ]
+    replaced, unequal = int((one.intervened | one.stopped).sum()), int((gaps[0] > EQUAL).sum())
+    counts = [len(taken), int((~taken).sum()), replaced, int((~near).sum()), int(near.sum()), unequal]
+    return np.array(counts), np.array([gap.max(initial=0.0) for gap in gaps])
 
 
-def _at_threshold(shield: safexp.Shield, question: Questions, tolerance: float) -> bool:
+def _relative(gap: NDArray[np.float64], equal: NDArray[np.bool_], size: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Differences of bounds as a share of a size: 0 where they are equal, infinite where one of them is no number."""
+    share = np.abs(gap) / np.maximum(size, 1e-300)
+    return np.where(equal, 0.0, np.where(np.isfinite(share), share, np.inf))
+
+
+def _intervals(shield: safexp.Shield, questions: Questions, decided: Decisions) -> NDArray[np.float64]:
+    """|mean| + width (n, K) of the costs of the actions that the bounds are of."""
+    observations = as_observations(shield.observation_space, questions.observations)
+    asked = shield.question(observations, questions.thresholds, measured=questions.measured)
+    actions = encode_actions(shield.action_space, decided.actions)
+    mean, width = shield.quantifier.predict(asked.states, actions[:, None])
+    return np.reshape(np.abs(mean) + width, decided.upper_bounds.shape)
+
+
+def _at_threshold(shield: safexp.Shield, question: Questions) -> bool:
     """Whether a bound of the proposal, of a candidate or of an action between them is at its threshold."""
     observation = as_observations(shield.observation_space, question.observations)
     asked = shield.question(observation, question.thresholds, measured=question.measured)
@@ -93,4 +122,4 @@ def _at_threshold(shield: safexp.Shield, question: Questions, tolerance: float) 
     mean, width = (
         np.reshape(part, (len(offers), -1)) for part in shield.quantifier.predict(asked.states, offers[None])
     )
-    return bool((np.abs(np.clip(mean + width, 0, 1) - question.thresholds) <= tolerance).any())
+    return bool((np.abs(np.clip(mean + width, 0, 1) - question.thresholds) <= AT_THRESHOLD).any())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import safexp
 from c_fuzz.questions import Questions
 from safexp.compiled.build import compile_c, find_compiler
+from safexp.core.arrays import named
 from safexp.shield.compiled_shield import BACKUP, NOTHING_SAFE, REPLACEMENT, decision_type
 from safexp.shield.decisions import Decisions
 
@@ -41,10 +42,10 @@ class Asked:
     def decide(self, questions: Questions) -> Decisions:
         space = self._shield.action_space
         shape = (len(questions.proposals), *(space.shape or ()))
-        box = isinstance(space, spaces.Box)
+        box, proposals = isinstance(space, spaces.Box), questions.proposals.reshape(shape)
         found = self._who.filter_batch(
             as_observations(self._shield.observation_space, questions.observations),
-            questions.proposals.reshape(shape) if box else questions.proposals[:, 0].astype(np.int64),
+            proposals if box else proposals.astype(np.int64),
             questions.thresholds,
             measured=questions.measured,
             last_safe=questions.last_safe.reshape(shape) if box else None,
@@ -103,4 +104,6 @@ def as_observations(space: spaces.Space[Any], flat: NDArray[Any]) -> Any:
     """Flat numbers (n, d) as a batch of observations."""
     if isinstance(space, spaces.Dict):  # of c_fuzz.shields
         return {"at": flat[:, :2], "mode": flat[:, 2]}
+    if isinstance(space, spaces.Tuple):  # of c_fuzz.shields
+        return named((flat[:, :2], flat[:, 2]))
     return flat.reshape(len(flat), *(space.shape or ()))

@@ -9,6 +9,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from c_fuzz.shields import Case
+from safexp.core.encoding import decode_actions
 
 ODD = np.array([np.nan, np.inf, -np.inf, 5e-324, -5e-324, 1e-310, 0.0, -0.0, 1e300, -1e300, 1e18, 3.5e38])
 """Numbers that arithmetic treats specially."""
@@ -36,9 +37,9 @@ def ask(case: Case, count: int, rng: np.random.Generator, odd: float = 0.02) -> 
     columns = whole.all(axis=0)
     observations[:, columns] = np.round(observations[:, columns])
     actions = case.actions.reshape(len(case.actions), -1)
-    if isinstance(shield.action_space, spaces.Discrete):
-        first = int(shield.action_space.start)
-        proposals = rng.integers(first, first + int(shield.action_space.n), (count, 1)).astype(np.float64)
+    if not isinstance(shield.action_space, spaces.Box):
+        chosen = shield.candidates[rng.integers(len(shield.candidates), size=count)]
+        proposals = decode_actions(shield.action_space, chosen).reshape(count, -1).astype(np.float64)
         last = proposals.copy()
     else:
         proposals, last = _near(actions, count, rng), _near(actions, count, rng)

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 import safexp
+from safexp.core.encoding import decode_actions
 
 FEW = {"num_inducing": 40, "first_steps": 40}
 """Settings of a Gaussian process that is fitted in a second."""
@@ -50,6 +51,19 @@ def _discrete(quantifier: safexp.Quantifier, **named: Any) -> Case:
     shield = safexp.Shield(quantifier, spaces.Box(-2, 2, (3,)), spaces.Discrete(5, start=2), **named)
     shield.fit(safexp.Log(observations, actions, costs))
     return Case(shield, observations, actions)
+
+
+def _several(quantifier: safexp.Quantifier, space: spaces.MultiDiscrete | spaces.MultiBinary, **named: Any) -> Case:
+    """Actions with several entries, and observations that are tuples."""
+    rng = np.random.default_rng(6)
+    seen = spaces.Tuple((spaces.Box(-2.0, 2.0, (2,)), spaces.Discrete(3, start=1)))
+    at, mode = rng.uniform(-1, 1, (500, 2)).astype(np.float32), rng.integers(1, 4, 500)
+    shield = safexp.Shield(quantifier, seen, space, **named)
+    actions = decode_actions(space, shield.candidates[rng.integers(len(shield.candidates), size=500)])
+    entries = actions.reshape(500, -1)
+    costs = np.clip(0.2 * mode * at[:, 0] + 0.3 * entries[:, 0] * at[:, 1] + 0.1 * entries[:, -1], 0, 1)
+    shield.fit(safexp.Log({"0": at, "1": mode}, actions, costs))
+    return Case(shield, np.column_stack([at, mode]), actions)
 
 
 def _on_signals(quantifier: safexp.Quantifier, constraint: safexp.Constraint) -> Case:
@@ -134,6 +148,12 @@ CASES: dict[str, Callable[[], Case]] = {
     "SparseGP, calibrated": lambda: _on_costs(safexp.Calibrated(safexp.SparseGP(**FEW), delta=0.1, rungs=1, least=1.3)),
     "SparseGP, discrete": lambda: _discrete(safexp.SparseGP(**FEW)),
     "SparseGP, Dict, levels, safe action": _mixed,
+    "SparseGP, MultiDiscrete, Tuple": lambda: _several(
+        safexp.SparseGP(**FEW), spaces.MultiDiscrete([3, 4], start=[1, 0]), safe_action=[1, 0]
+    ),
+    "FeatureRegression, MultiBinary, Tuple": lambda: _several(
+        safexp.FeatureRegression(num_features=60), spaces.MultiBinary((2, 2))
+    ),
     "FeatureRegression": lambda: _on_costs(safexp.FeatureRegression(num_features=60)),
     "FeatureRegression, learned": lambda: _on_costs(
         safexp.FeatureRegression(features="learned", num_features=20, first_steps=50)
@@ -158,6 +178,3 @@ CASES: dict[str, Callable[[], Case]] = {
     "Rollout, backup is a network": lambda: _cart(1, _network()),
 }
 """Shields by the name of what they test."""
-
-TOLERANCES = {"DeepGP(shared)": 1e-4}
-"""Differences of bounds that rounding explains, where it is not 1e-9: a deep GP in Python has single precision."""

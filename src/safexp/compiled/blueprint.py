@@ -8,6 +8,7 @@ from gymnasium import spaces
 
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Controller
+from safexp.core.encoding import ActionSpace
 from safexp.quantifiers.base import Quantifier
 
 
@@ -35,7 +36,7 @@ class Blueprint(NamedTuple):
 
     quantifier: Quantifier
     observation_space: spaces.Space[Any]
-    action_space: spaces.Box | spaces.Discrete
+    action_space: ActionSpace
     constraint: Constraint | None
     candidates: Array
     ways: Array

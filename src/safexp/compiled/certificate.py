@@ -9,6 +9,7 @@ from safexp.compiled.change import translate_trend
 from safexp.compiled.deep_gp import translate_deep
 from safexp.compiled.features import translate_features
 from safexp.compiled.known import translate_known
+from safexp.compiled.landmarks import restrict_to
 from safexp.compiled.program import Place, Program
 from safexp.compiled.rollout import translate_rollout
 from safexp.compiled.sparse_gp import translate_sparse
@@ -77,6 +78,8 @@ def _translate_fitted(program: Program, quantifier: Quantifier, place: Place, me
     else:
         raise _not_exportable(quantifier)
     widen(program, quantifier.support, place, width)
+    if quantifier.visited is not None:
+        restrict_to(program, quantifier.visited, place, width)
 
 
 def _translate_change(program: Program, model: ChangeModel, scale: float, place: Place, mean: str, width: str) -> None:

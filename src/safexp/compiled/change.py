@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from safexp.compiled.landmarks import translate_landmarks
 from safexp.compiled.program import Place, Program
 from safexp.compiled.tables import TILE, padded, tiled, widened
 from safexp.quantifiers.change import LEAST_WIDTH, ChangeModel
 from safexp.quantifiers.targets import normal_multiplier
-
-FAR = 1e30
-"""Squared norm of the landmarks that fill a tile: no input is nearest to them."""
 
 
 def translate_trend(
@@ -23,11 +21,9 @@ def translate_trend(
     trend, beyond, add = model.trend, model.extrapolation, program.tables.add
     assert trend is not None and beyond is not None, "only fitted models are translated"
     size, signals, entries = inputs.size, model.num_signals, program.actions
-    columns, marks = padded(trend.weights.shape[0]), padded(len(beyond.landmarks.points))
-    points = np.zeros((marks, size + entries))
-    points[: len(beyond.landmarks.points)] = beyond.landmarks.points
-    norms = np.einsum("kd,kd->k", beyond.landmarks.points, beyond.landmarks.points)
+    columns = padded(trend.weights.shape[0])
     numbers = [normal_multiplier(model.delta / signals), beyond.tested, beyond.landmarks.radius]
+    marks = translate_landmarks(program, beyond.landmarks, trend.shift, trend.scale, inputs)
     program.use("change")
     name = program.struct(
         "signal_change",
@@ -37,7 +33,6 @@ def translate_trend(
         signals=signals,
         now=now,
         columns=columns,
-        landmarks=marks,
         shift=add("changes of signals: means of the inputs", trend.shift),
         scale=add("standard deviations of the inputs", trend.scale),
         state_means=add("trend: weights of the state", trend.weights[:size]),
@@ -46,18 +41,15 @@ def translate_trend(
         state_roots=add("root of its covariance: state", _tiles([root[:size] for root in trend.roots])),
         action_roots=add("root of its covariance: action", _tiles([root[size:-1] for root in trend.roots])),
         root_constants=add("root of its covariance: constants", [widened(root[-1], columns) for root in trend.roots]),
-        state_marks=add("landmarks: state", tiled(-2.0 * points[:, :size].T)),
-        action_marks=add("landmarks: action", tiled(-2.0 * points[:, size:].T)),
-        mark_norms=add("squared norms of the landmarks", widened(norms, marks, FAR)),
         numbers=add(
             "multiplier, tested distance, radius; least widths; slopes",
             [*numbers, *(LEAST_WIDTH * model.sizes), *(beyond.slopes / scale)],
         ),
-        shared=program.reserve(signals + 1 + signals * columns + marks),
+        shared=program.reserve(signals + signals * columns),
     )
-    program.work(max(size, entries + max(columns, marks)) + TILE)
+    program.work(max(size, entries + columns) + TILE)
     program.of_state.append(f"change_state(&{name}, s);")
-    program.predict.append(f"change_interval(&{name}, s, a, {mean}, {width});")
+    program.predict.append(f"change_interval(&{name}, &{marks}, s, a, {mean}, {width});")
 
 
 def _tiles(matrices: list[np.ndarray]) -> np.ndarray:

@@ -43,11 +43,14 @@ def translate_backup(program: Program) -> str:
 def translate_policy(program: Program, policy: Network) -> str:
     """Definition of the constants of `shield_policy`."""
     blueprint = program.blueprint
-    space, discrete = blueprint.observation_space, isinstance(blueprint.action_space, spaces.Discrete)
+    space, actions = blueprint.observation_space, blueprint.action_space
     if not isinstance(space, spaces.Box):
         raise NotExportableError(f"a policy can be exported for observations in a Box, not for {space}.")
+    if not isinstance(actions, spaces.Box | spaces.Discrete):
+        raise NotExportableError(f"a policy can be exported for actions in a Box or Discrete, not for {actions}.")
+    discrete = isinstance(actions, spaces.Discrete)
     inputs = int(np.prod(space.shape)) + len(policy.largest_thresholds)
-    outputs = int(blueprint.action_space.n) if isinstance(blueprint.action_space, spaces.Discrete) else program.actions
+    outputs = program.actions
     given = len(policy.layers[0].weights), len(policy.layers[-1].biases)
     if given != (inputs, outputs) or discrete != (policy.low is None):
         raise NotExportableError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ from gymnasium import spaces
 from safexp.compiled.blueprint import NotExportableError
 from safexp.compiled.program import Program
 from safexp.compiled.tables import LANES, in_blocks
-from safexp.core.arrays import Array
-from safexp.core.encoding import encoded_size
+from safexp.core.arrays import Array, named
+from safexp.core.encoding import as_dict_space, encoded_size, entry_sizes, index_of
 from safexp.core.signals import SignalSource
 
 Fields = dict[str, int | str]
@@ -19,6 +20,8 @@ Fields = dict[str, int | str]
 
 def observation_fields(program: Program, space: spaces.Space[Any], start: int = 0, to: int = 0) -> list[Fields]:
     """Fields of the C struct `observation_part` for each part of an observation, which begins at number `start`."""
+    if isinstance(space, spaces.Tuple):
+        space = as_dict_space(space)
     if isinstance(space, spaces.Dict):
         found: list[Fields] = []
         for key in sorted(space.spaces):
@@ -53,6 +56,8 @@ def observation_fields(program: Program, space: spaces.Space[Any], start: int = 
 
 def flat_size(space: spaces.Space[Any]) -> int:
     """Numbers of an observation: one for each entry, and one for a discrete choice."""
+    if isinstance(space, spaces.Tuple):
+        space = as_dict_space(space)
     if isinstance(space, spaces.Dict):
         return sum(flat_size(part) for part in space.spaces.values())
     return 1 if isinstance(space, spaces.Discrete) else int(np.prod(space.shape or ()))
@@ -60,6 +65,8 @@ def flat_size(space: spaces.Space[Any]) -> int:
 
 def flatten(space: spaces.Space[Any], observations: Any) -> Array:
     """Observations (n, ...) as the numbers (n, d) that the C functions take."""
+    if isinstance(space, spaces.Tuple):
+        space, observations = as_dict_space(space), named(observations)
     if isinstance(space, spaces.Dict):
         return np.concatenate([flatten(space[key], observations[key]) for key in sorted(space.spaces)], axis=1)
     batch = np.asarray(observations, dtype=np.float64)
@@ -68,6 +75,8 @@ def flatten(space: spaces.Space[Any], observations: Any) -> Array:
 
 def signal_entry(source: SignalSource, space: spaces.Space[Any]) -> int:
     """Number of the observation that is this signal, or -1 if the caller must measure it."""
+    if isinstance(space, spaces.Tuple):
+        space = as_dict_space(space)
     if isinstance(source, str):
         if not isinstance(space, spaces.Dict) or source not in space.spaces or flat_size(space[source]) != 1:
             return -1
@@ -89,12 +98,16 @@ def action_macros(program: Program) -> dict[str, int | str]:
         "CANDIDATES": add("fixed candidates", in_blocks(candidates)),
         "VOUCHED": int(blueprint.vouched is not None),
     }
-    if isinstance(space, spaces.Discrete):
+    if not isinstance(space, spaces.Box):
         if blueprint.vouched is not None:
-            macros["VOUCHED_CHOICE"] = int(blueprint.vouched.argmax())
+            macros["VOUCHED_CHOICE"] = int(index_of(space, blueprint.vouched[None])[0])
+        counts = entry_sizes(space)
+        starts = [0] * len(counts) if isinstance(space, spaces.MultiBinary) else np.ravel(space.start).tolist()
         return macros | {
-            "ACTION_START": int(space.start),
-            "IS_ACTION(x)": f"is_choice(*(x), (real)ACTION_START, {int(space.n)})",
+            "ACTION_STARTS": _initialiser(starts),
+            "ACTION_COUNTS": _initialiser(counts),
+            "SEVERAL_ENTRIES": int(not isinstance(space, spaces.Discrete)),
+            "IS_ACTION(x)": "(choice_of(x) >= 0)",
         }
     if space.dtype not in (np.float32, np.float64):
         raise NotExportableError(f"actions of the precision {space.dtype} cannot be exported; use float32 or float64.")
@@ -110,3 +123,7 @@ def action_macros(program: Program) -> dict[str, int | str]:
         "ROUNDED(x)": "narrow(x)" if space.dtype == np.float32 else "(x)",
         "IS_ACTION(x)": "((x) != NULL)",
     }
+
+
+def _initialiser(values: Sequence[int]) -> str:
+    return "{" + ", ".join(map(str, values)) + "}"

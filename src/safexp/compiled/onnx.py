@@ -11,6 +11,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 
 from safexp.compiled.blueprint import Blueprint, NotExportableError
+from safexp.core.arrays import Array
 from safexp.core.extras import needed_for
 from safexp.core.files import write_bytes
 from safexp.core.linear import Linear
@@ -166,7 +167,12 @@ def _fitted(graph: _Graph, quantifier: Quantifier, state: str, size: int) -> Int
     else:
         raise NotExportableError(f"{type(quantifier).__name__} cannot be exported to ONNX; Shield.export_c may.")
     mean = graph.shifted(mean, prior_mean(quantifier.target))
-    return mean, graph.add("Mul", width, _factor(graph, quantifier.support, pair))
+    width = graph.add("Mul", width, _factor(graph, quantifier.support, pair))
+    if (visited := quantifier.visited) is not None:
+        standard = graph.add("Div", graph.add("Sub", pair, visited.shift), visited.scale)
+        far = graph.add("Greater", _distance(graph, standard, visited.landmarks.points), visited.reach)
+        width = graph.add("Where", far, np.inf, width)
+    return mean, width
 
 
 def _sparse(graph: _Graph, quantifier: SparseGP, pair: str, size: int) -> Interval:
@@ -213,6 +219,13 @@ def _factor(graph: _Graph, support: Support, pair: str) -> str:
     return graph.add("Div", 1.0, room)
 
 
+def _distance(graph: _Graph, standard: str, points: Array) -> str:
+    """Distance (n, 1) of standardised inputs from the nearest of the points."""
+    squares = graph.add("Add", graph.add("MatMul", standard, -2.0 * points.T), (points**2).sum(axis=1))
+    nearest = graph.add("ReduceMin", squares, graph.constant(np.array([1])), keepdims=1)
+    return graph.add("Sqrt", graph.add("Max", graph.add("Add", nearest, graph.squares(standard)), 0.0))
+
+
 def _of_margin(graph: _Graph, mean: str, width: str) -> Interval:
     unsure = graph.add("Where", graph.add("Greater", graph.add("Abs", mean), width), 0.0, 0.5)
     return graph.add("Where", graph.add("Less", mean, graph.add("Neg", width)), 1.0, unsure), unsure
@@ -247,10 +260,7 @@ def _signals(graph: _Graph, model: ChangeModel, state: str, size: int) -> tuple[
     deviation = graph.add("Concat", *(graph.add("Sqrt", graph.squares(one)) for one in spreads), axis=1)
     width = graph.add("Mul", deviation, normal_multiplier(model.delta / signals))
     width = graph.add("Add", width, LEAST_WIDTH * model.sizes)
-    points = beyond.landmarks.points
-    squares = graph.add("Add", graph.add("MatMul", standard, -2.0 * points.T), (points**2).sum(axis=1))
-    nearest = graph.add("ReduceMin", squares, graph.constant(np.array([1])), keepdims=1)
-    near = graph.add("Sqrt", graph.add("Max", graph.add("Add", nearest, graph.squares(standard)), 0.0))
+    near = _distance(graph, standard, beyond.landmarks.points)
     distance = graph.add("Max", graph.add("Sub", near, beyond.landmarks.radius), 0.0)
     far = graph.add(
         "Where", graph.add("Greater", distance, beyond.tested), np.inf, graph.add("Mul", distance, beyond.slopes)

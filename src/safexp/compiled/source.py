@@ -130,7 +130,7 @@ def translate(
         _core("kernels"),
         f"static const int signal_entries[] = {{{', '.join(map(str, entries)) or 0}}};",
         _core("encoding"),
-        _core("box" if box else "choice"),
+        _core("box" if box else "choices"),
         *(_core(name) for name in program.snippets),
         policy_macros,
         "\n".join(program.constants),
@@ -161,7 +161,7 @@ def translate(
 def _sizes(program: Program, readings: int, limits: int) -> str:
     """Sizes that callers need, with what they count."""
     blueprint = program.blueprint
-    action = program.actions if isinstance(blueprint.action_space, spaces.Box) else 1
+    action = int(np.prod(blueprint.action_space.shape or ()))
     sizes = {
         "OBSERVATION": (flat_size(blueprint.observation_space), "numbers of an observation"),
         "ACTION": (action, "numbers of an action"),

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 import numpy as np
-from gymnasium import spaces
 
 from safexp.compiled.blueprint import Blueprint, NotExportableError
 from safexp.core import files
@@ -23,13 +22,11 @@ def blueprint_of(shield: Shield) -> Blueprint:
     Raises:
         NotExportableError: if that includes a Python function.
     """
-    backup, actions = shield.backup, shield.action_space
-    if not isinstance(actions, spaces.Box | spaces.Discrete):
-        raise NotExportableError(f"actions of {actions} cannot be exported; number its actions as one Discrete.")
+    backup = shield.backup
     return Blueprint(
         shield.quantifier,
         shield.observation_space,
-        actions,
+        shield.action_space,
         shield.constraint,
         shield.candidates,
         np.power(SHORTER, np.arange(1.0, APPROACH + 1)),

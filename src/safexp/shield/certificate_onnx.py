@@ -10,14 +10,27 @@ from safexp.shield.shield import Shield
 
 
 def export_certificate(shield: Shield, path: str | Path) -> None:
-    """Write upper bounds of the costs of an action as ONNX, for those who deploy that way; decide with them yourself.
+    """Write the upper bounds of the costs of an action as an ONNX graph; the caller decides with them.
 
     Inputs are `observation` (n, ds), `measured` (n, S) if signals are limited, and `action` (n, da), the output is
     `upper_bound` (n, K); all are double precision. An action is certified where every bound is at most its threshold.
     Inputs must be finite and within their spaces: the graph does not check that.
 
+    To deploy the whole decision use `Shield.export_c`.
+
+    Args:
+        shield: the shield.
+        path: the file to write.
+
     Raises:
         MissingExtraError: if `onnx` is not installed.
         ValueError: if a part of the shield cannot be exported.
+
+    Example:
+        >>> box = gym.spaces.Box(-1.0, 1.0, (1,), np.float64)
+        >>> shield = safexp.Shield(safexp.Known(safexp.Linear([0.5], [0.5])), box, box)
+        >>> safexp.export_certificate(shield, "certificate.onnx")
+        >>> Path("certificate.onnx").exists()
+        True
     """
     write_certificate(blueprint_of(shield), Path(path))

@@ -33,6 +33,8 @@ class CompiledShield:
     is cached and does not contain the learned numbers, so a shield that is fitted again needs no compiler. Threads may
     share it.
 
+    If a part cannot be exported, docs/how-to/c-export.md lists what can take its place.
+
     Args:
         shield: the shield to compile.
         precision: "double", or "float" for what a small processor would compute.
@@ -40,6 +42,14 @@ class CompiledShield:
     Raises:
         ValueError: if a part of the shield cannot be exported.
         CompilerError: if there is no C compiler.
+
+    Example:
+        >>> box = gym.spaces.Box(-1.0, 1.0, (1,), np.float64)
+        >>> shield = safexp.Shield(safexp.Known(safexp.Linear([0.5], [0.5])), box, box)
+        >>> fast = safexp.CompiledShield(shield)
+        >>> seen, proposed = np.array([0.2]), np.array([0.9])
+        >>> bool(fast.filter(seen, proposed, 0.4).action == shield.filter(seen, proposed, 0.4).action)
+        True
     """
 
     def __init__(self, shield: Shield, *, precision: Precision = "double") -> None:

@@ -5,34 +5,19 @@
 
 typedef struct {
     int state, states, actions, signals, now;    /* where inputs and signals are, and numbers of entries */
-    int columns, landmarks;                      /* padded columns of a root, and number of landmarks */
-    int shift, scale;                            /* tables of the inputs of trend and landmarks, the state's first */
+    int columns;                                 /* padded columns of a root */
+    int shift, scale;                            /* tables of the inputs, the state's first */
     int state_means, action_means, constants;    /* the trend's weights, [entry][signal] */
     int state_roots, action_roots, root_constants; /* roots of its covariance, one set of tiles for every signal */
-    int state_marks, action_marks, mark_norms;   /* landmarks times −2, and their squared norms */
     int numbers;                                 /* (multiplier, tested, radius), least widths, slopes */
-    int shared;                                  /* means, squared norm, spreads, and products of the landmarks */
+    int shared;                                  /* means, and spreads */
 } signal_change;
-
-static void standardise(const real *m, int shift, int scale, int count, const real *x, int stride, real *result)
-{
-    for (int i = 0; i < count; i++)
-        result[i] = (x[i * stride] - m[shift + i]) / m[scale + i];
-}
 
 static real linear_sum(const real *weights, int count, int stride, const real *x)
 {
     real sum = 0;
     for (int i = 0; i < count; i++)
         sum += x[i] * weights[i * stride];
-    return sum;
-}
-
-static real squared_norm(const real *x, int count)
-{
-    real sum = 0;
-    for (int i = 0; i < count; i++)
-        sum += x[i] * x[i];
     return sum;
 }
 
@@ -43,36 +28,22 @@ static void change_state(const signal_change *p, shield_t *s)
     standardise(m, p->shift, p->scale, p->states, s->memory + p->state, 1, x);
     for (int k = 0; k < p->signals; k++)
         *shared++ = linear_sum(m + p->state_means + k, p->states, p->signals, x) + m[p->constants + k];
-    *shared++ = squared_norm(x, p->states);
     for (int k = 0; k < p->signals; k++, shared += p->columns) {
         product(m + p->state_roots + k * p->states * p->columns, p->states, p->columns, x, shared);
         for (int i = 0; i < p->columns; i++)
             shared[i] += m[p->root_constants + k * p->columns + i];
     }
-    product(m + p->state_marks, p->states, p->landmarks, x, shared);
-    for (int i = 0; i < p->landmarks; i++)
-        shared[i] += m[p->mark_norms + i];
 }
 
-/* Distance of a standardised action x in the state from the nearest landmark, beyond their radius. */
-static real change_distance(const signal_change *p, shield_t *s, const real *x, real *work)
-{
-    const real *m = s->model, *marks = s->memory + p->shared + p->signals + 1 + p->signals * p->columns;
-    real square = s->memory[p->shared + p->signals] + squared_norm(x, p->actions), least = INFINITY;
-    product(m + p->action_marks, p->actions, p->landmarks, x, work);
-    for (int i = 0; i < p->landmarks; i++)
-        least = smaller(marks[i] + work[i], least);
-    return larger(SQRT(larger(least + square, 0)) - m[p->numbers + 2], 0);
-}
-
-static void change_interval(const signal_change *p, shield_t *s, const action_set *a, real *mean, real *width)
+static void change_interval(const signal_change *p, const landmarks *data, shield_t *s, const action_set *a, real *mean,
+                            real *width)
 {
     const real *m = s->model, *numbers = m + p->numbers, *least = numbers + 3, *slopes = least + p->signals;
-    const real *shared = s->memory + p->shared, *spreads = shared + p->signals + 1;
+    const real *shared = s->memory + p->shared, *spreads = shared + p->signals;
     real *x = s->memory + SCRATCH, *work = x + p->actions;
     for (int l = 0; l < a->lanes; l++) {
         standardise(m, p->shift + p->states, p->scale + p->states, p->actions, a->values + l, a->lanes, x);
-        real beyond = change_distance(p, s, x, work);
+        real beyond = larger(landmarks_distance(data, s, x, work) - numbers[2], 0);
         for (int k = 0; k < p->signals; k++) {
             const real *spread = spreads + k * p->columns;
             real square = 0;

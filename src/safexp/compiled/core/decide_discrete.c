@@ -1,9 +1,24 @@
-/* The decision about one of the discrete actions: itself if it is certified, or the one with the smallest bound. */
+/*
+ * The decision about one of finitely many actions: itself if it is certified, or the certified one that changes the
+ * fewest of its entries, and of these the one with the smallest bound.
+ */
+
+/* Rank of a safe replacement; the smallest is chosen. */
+static real rank_of(int action, int proposed, real bound)
+{
+#if SEVERAL_ENTRIES
+    bound = (real)changed_entries(action, proposed) + bound / (1 + FABS(bound)) / 2;
+#else
+    (void)action;
+    (void)proposed;
+#endif
+    return isfinite(bound) ? bound : INFINITY;
+}
 
 static void decide(shield_t *s, int demanding, const real *proposal, const real *thresholds, const real *last_safe,
                    shield_decision *decision)
 {
-    int proposed = (int)(*proposal - (real)ACTION_START), chosen = -1;
+    int proposed = choice_of(proposal), chosen = -1;
     real bounds[SHIELD_COSTS * LANES], least = 0;
     (void)last_safe; /* all actions are candidates */
     decision->outcome = SHIELD_NOTHING_SAFE;
@@ -22,15 +37,15 @@ static void decide(shield_t *s, int demanding, const real *proposal, const real 
                     bounds[k * LANES + l] = 0;
             }
 #endif
-            real bound = largest(bounds + l, LANES);
-            int better = safe && chosen != proposed && (action == proposed || chosen < 0 || bound < least);
+            real rank = rank_of(action, proposed, largest(bounds + l, LANES));
+            int better = safe && chosen != proposed && (action == proposed || chosen < 0 || rank < least);
             if (better || (action == proposed && chosen < 0)) {
                 for (int k = 0; k < SHIELD_COSTS; k++)
                     decision->upper_bound[k] = bounds[k * LANES + l];
             }
             if (better) {
                 chosen = action;
-                least = bound;
+                least = rank;
             }
         }
     }
@@ -39,5 +54,5 @@ static void decide(shield_t *s, int demanding, const real *proposal, const real 
 #if VOUCHED
     decision->vouched = chosen == VOUCHED_CHOICE;
 #endif
-    *decision->action = (real)((chosen >= 0 ? chosen : proposed) + ACTION_START);
+    write_choice(chosen >= 0 ? chosen : proposed, decision->action);
 }

@@ -15,7 +15,7 @@ typedef struct {
     int shift, scale, numbers;                   /* of the inputs, and (prior mean, noise, multiplier, v) */
     const deep_layer *layers;
     int count;
-    int points, inputs, rate, centres, norms, axes, known, weights; /* the output process */
+    int points, inputs, rate, centres, norms, weights, triangle; /* the output process */
 } deep_gp;
 
 /* y = x A for one vector or LANES of them. */
@@ -64,23 +64,23 @@ static void deep_hidden(const deep_layer *p, const real *m, int lanes, int wides
         deviation[i] = SQRT(larger(m[p->variance] + deviation[i], (real)1e-10));
 }
 
-/* Mean and variance of the output process at x. */
+/* Mean and variance v − |R k|² of the output process at x. */
 static void deep_output(const deep_gp *g, const real *m, int lanes, const real *x, real *mean, real *variance, real *work)
 {
-    real *kernel = work, *projected = work + g->widest * LANES;
-    real explained[LANES] = {0};
-    deep_kernel(m, g->inputs, g->points, g->rate, g->centres, g->norms, lanes, x, projected, kernel);
-    multiply(m + g->axes, g->points, g->points, lanes, kernel, projected);
-    for (int l = 0; l < lanes; l++)
+    real *kernel = work, *scaled = work + g->widest * LANES;
+    real explained[LANES];
+    deep_kernel(m, g->inputs, g->points, g->rate, g->centres, g->norms, lanes, x, scaled, kernel);
+    if (lanes == LANES)
+        triangle_norms(m + g->triangle, g->points, kernel, explained);
+    else
+        explained[0] = triangle_norm(m + g->triangle, g->points, kernel);
+    for (int l = 0; l < lanes; l++) {
         mean[l] = 0;
-    for (int i = 0; i < g->points; i++)
-        for (int l = 0; l < lanes; l++) {
-            real along = projected[i * lanes + l];
-            explained[l] += m[g->known + i] * along * along;
-            mean[l] += m[g->weights + i] * kernel[i * lanes + l];
-        }
-    for (int l = 0; l < lanes; l++)
         variance[l] = larger(m[g->numbers + 3] - explained[l], 0);
+    }
+    for (int i = 0; i < g->points; i++)
+        for (int l = 0; l < lanes; l++)
+            mean[l] += m[g->weights + i] * kernel[i * lanes + l];
 }
 
 static void deep_gp_interval(const deep_gp *g, shield_t *s, const action_set *a, real *mean, real *width)
@@ -94,7 +94,7 @@ static void deep_gp_interval(const deep_gp *g, shield_t *s, const action_set *a,
     for (int i = 0; i < g->states + g->actions; i++)
         for (int l = 0; l < lanes; l++) {
             real value = i < g->states ? s->memory[g->state + i] : a->values[(i - g->states) * lanes + l];
-            x[i * lanes + l] = narrow((value - m[g->shift + i]) / m[g->scale + i]);
+            x[i * lanes + l] = (value - m[g->shift + i]) / m[g->scale + i];
         }
     deep_hidden(g->layers, m, lanes, g->widest, x, first, first_deviation, work);
     for (int k = 0; k < g->samples; k++) {

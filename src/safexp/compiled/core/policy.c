@@ -14,7 +14,7 @@ void shield_policy(shield_t *s, const real *observation, real *action)
     for (int i = 1; i < POLICY_DISCRETE; i++)
         if (y[i] > y[best])
             best = i;
-    *action = (real)(best + ACTION_START);
+    *action = (real)(best + action_starts[0]);
 #else
     for (int i = 0; i < SHIELD_ACTION; i++) {
         real low = m[ACTION_LOW + i], high = m[ACTION_HIGH + i];

@@ -28,6 +28,8 @@ class DeepGP(InducingGP[DeepModel]):
     As in `SparseGP`, far from the output layer's inducing points the worst is predicted; but linear means have no
     bound, so distant inputs may be mapped to known hidden values: a deep GP can be confident where it has no data.
 
+    Try `SparseGP` first: it is faster, and its width rests on fewer approximations.
+
     Args:
         target: "cost" or "margin"; see `SparseGP`.
         widths: numbers of processes in the hidden layers; the paper's are (16, 16).
@@ -44,6 +46,16 @@ class DeepGP(InducingGP[DeepModel]):
         learning_rate: learning rate of Adam from scratch; an update uses a fifth of it.
         reach: see `SparseGP`.
         seed: seed of initial values, batches, samples, and the stored sample.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> states, actions = rng.uniform(0, 1, (200, 1)), rng.uniform(0, 1, (200, 1))
+        >>> data = safexp.Transitions(states, actions, costs=states[:, 0] * actions[:, 0])
+        >>> model = safexp.DeepGP(widths=(2,), num_inducing=8, first_steps=5)
+        >>> model.fit(data)
+        >>> mean, width = model.predict(np.array([[0.5]]), np.array([[[0.2], [0.9]]]))
+        >>> mean.shape
+        (1, 2)
     """
 
     def __init__(

@@ -31,6 +31,9 @@ class ExactGP(Quantifier):
     there are `capacity` of them; none is ever dropped. The rule depends on where a point is and never on its cost, so
     the stored points are still an adapted sequence and the bound still holds.
 
+    If nothing is certified, B is too large or the lengthscales are too short; if violations occur, the opposite. If
+    nothing is known about either, use `Calibrated(SparseGP())`.
+
     Args:
         lengthscale: one for all inputs, or one for each entry of the state and then of the action.
         norm_bound: B, the largest RKHS norm of the cost, from the user's knowledge.
@@ -41,6 +44,16 @@ class ExactGP(Quantifier):
         prior_mean: prediction far from all data.
         capacity: largest number of stored points.
         novelty: smallest posterior variance of a point to be stored, as a share of the prior's.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> states, actions = rng.uniform(0, 1, (200, 1)), rng.uniform(0, 1, (200, 1))
+        >>> data = safexp.Transitions(states, actions, costs=states[:, 0] * actions[:, 0])
+        >>> model = safexp.ExactGP(lengthscale=0.5, norm_bound=2.0)
+        >>> model.fit(data)
+        >>> mean, width = model.predict(np.array([[0.5]]), np.array([[[0.2], [3.0]]]))
+        >>> print(mean.round(2), width.round(2))
+        [[0.1 0. ]] [[0.02 2.  ]]
     """
 
     is_regression = True

@@ -120,7 +120,7 @@ class InducingGP(FittedQuantifier, Generic[M]):
     def update(self, data: Transitions) -> None:
         target_of(self._name, self.target, data)
         self._data.add(data)
-        self._support.add(pairs_of(data))
+        self._extend(data)
         self._fitted = refit(self._name, self._fitted, self._train)
 
     def state(self) -> dict[str, NDArray[Any]]:

@@ -26,6 +26,8 @@ class SparseGP(InducingGP[SparseModel]):
     An update takes `steps` gradient steps on kernel and inducing inputs; in between, q(v) and the noise are set to
     their optimum on the whole data set, which has a closed form.
 
+    If its coverage is poor, wrap it in `Calibrated`; under `Within` it becomes the regression of a `ChangeModel`.
+
     Args:
         target: "cost", or "margin": the cost is then 0 where the margin is surely above 0 and 1 where it is surely
             below. An indicator cost is discontinuous, which no RBF process can model; its margin is smooth.
@@ -39,6 +41,16 @@ class SparseGP(InducingGP[SparseModel]):
         learning_rate: learning rate of Adam.
         reach: distance beyond the visited range of an input up to which widths are finite, in standard deviations.
         seed: seed of the first inducing inputs, batches, and the stored sample.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> states, actions = rng.uniform(0, 1, (200, 1)), rng.uniform(0, 1, (200, 1))
+        >>> data = safexp.Transitions(states, actions, costs=states[:, 0] * actions[:, 0])
+        >>> model = safexp.SparseGP(num_inducing=16, first_steps=20)
+        >>> model.fit(data)
+        >>> mean, width = model.predict(np.array([[0.5]]), np.array([[[0.2], [0.9]]]))
+        >>> mean.shape
+        (1, 2)
     """
 
     def _trained(self, pairs: Array, values: Array, steps: int, rng: np.random.Generator) -> SparsePredictor:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
+from safexp.quantifiers.gp.triangle import Triangle, lower_root
 from safexp.quantifiers.regression import factor
 
 
@@ -43,10 +44,11 @@ class SparseModel:
 class SparsePredictor:
     """Predictions of a model by one matrix product, without a factorisation.
 
-    With a = L⁻¹k, the variance k** − aᵀ(I − covariance)a is k** − |W·k|² for W = √(I − covariance)·L⁻¹, a sum of
-    squares that loses few digits; the mean is kᵀα for α = L⁻ᵀ·mean. An RBF kernel of (state, action) is a product of
-    two kernels, and a shield queries the same candidates again and again: the factor of actions that all states share
-    is computed once and cached until other actions are queried.
+    With a = L⁻¹k, the variance k** − aᵀ(I − covariance)a is k** − |kᵀT|² for the triangular root T of
+    L⁻ᵀ(I − covariance)L⁻¹, a sum of squares that loses few digits; the mean is kᵀα for α = L⁻ᵀ·mean. `weights` are T
+    and α, (M, M + 1). An RBF kernel of (state, action) is a product of two kernels, and a shield queries the same
+    candidates again and again: the factor of actions that all states share is computed once and cached until other
+    actions are queried.
     """
 
     def __init__(self, model: SparseModel, split: int) -> None:
@@ -59,7 +61,9 @@ class SparsePredictor:
         half = axes * np.sqrt(np.clip(known, 0.0, 1.0))
         weights = solve_triangular(root, np.column_stack([half, model.mean]), lower=True, trans="T")
         self.model = model
-        self.weights = np.exp(model.log_variance) * weights
+        weights *= np.exp(model.log_variance)
+        self.weights = np.column_stack([lower_root(weights[:, :-1]), weights[:, -1]])
+        self._root = Triangle(self.weights[:, :-1])
         self._of_pairs = _Factor(model, inducing, slice(None))
         self._of_states = _Factor(model, inducing, slice(None, split))
         self._of_actions = _Factor(model, inducing, slice(split, None))
@@ -75,10 +79,10 @@ class SparsePredictor:
             correlation = self._of_pairs(np.concatenate([states, actions[:, 0]], axis=1))
         else:
             correlation = (self._at_actions(actions) * self._of_states(states)[:, None]).reshape(n * m, -1)
-        projected = correlation @ self.weights
-        explained = np.einsum("nm,nm->n", projected[:, :-1], projected[:, :-1])
+        projected = self._root(correlation)
+        explained = np.einsum("nm,nm->n", projected, projected)
         variance = np.maximum(self._variance - explained, 0.0) + self._noise
-        return projected[:, -1].reshape(n, m), variance.reshape(n, m)
+        return (correlation @ self.weights[:, -1]).reshape(n, m), variance.reshape(n, m)
 
     def _predict_one(self, state: Array, action: Array) -> tuple[Array, Array]:
         """Predict for one action in one state with vectors, in half the time: the common case of a deployed shield."""

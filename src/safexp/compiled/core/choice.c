@@ -1,1 +1,0 @@
-/* Discrete actions: numbers counted from ACTION_START. */
