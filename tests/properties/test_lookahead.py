@@ -1,4 +1,4 @@
-"""The theorem of docs/backups.md on random finite problems: certified actions and a backup keep the constraint."""
+"""The theorem of docs/explanation/certificates.md on random finite problems: certified actions keep the constraint."""
 
 from __future__ import annotations
 

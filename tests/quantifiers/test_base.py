@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 
@@ -38,12 +36,6 @@ class Careless(Largest):
 
 def data_of(*costs):
     return Transitions(np.zeros((len(costs), 2)), np.zeros((len(costs), 1)), np.array(costs))
-
-
-def test_the_example_of_the_documentation():
-    failed, tried = doctest.testmod(base)
-    assert tried > 0
-    assert failed == 0
 
 
 def test_a_fit_forgets_what_was_learned():

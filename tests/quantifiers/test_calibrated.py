@@ -16,13 +16,8 @@ from safexp import Calibrated, ChangeModel, ExactGP, Known, Log, PerCost, Shield
 from safexp.core import files
 from safexp.quantifiers import Transitions
 from safexp.quantifiers.base import error_in_widths, stretches_of
-from safexp.quantifiers.calibrated import (
-    by_boldness,
-    ladder,
-    least_scale,
-    stretch_maxima,
-    transition_scores,
-)
+from safexp.quantifiers.boldness import by_boldness, ladder, stretch_maxima
+from safexp.quantifiers.calibrated import least_scale, transition_scores
 from safexp.shield.certificates import certificate_for
 from safexp.shield.transitions import transitions_of
 

@@ -202,7 +202,7 @@ def test_windows_of_a_drill_are_found_and_replayed_exactly():
     np.testing.assert_array_equal(np.unique(starts % 30), range(7, 20))
     model = Dynamics(1)
     model.add(data.states, data.actions, data.next_states)
-    found = replay(model, short, data, starts)
+    found = replay(model.step, short, data, starts)
     assert found.within.all()
     np.testing.assert_allclose(found.trajectory.states[1:, :, :1], found.signals, atol=1e-6)
 

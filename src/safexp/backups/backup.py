@@ -24,6 +24,9 @@ class Backup(Recovery):
     certificate rests drives. `hold` gives several to one controller: brake at once, or only after the action was held
     for a while, such as one that leads out of a narrow place. `others` adds further controllers.
 
+    If the backup drives most of the time, its horizon is too short for it to come to rest, or the log does not show it
+    driving. If drills are missed, the certificate is wrong: calibrate it, or log bolder stretches.
+
     Args:
         controller: function from observations (n, ...) to actions (n, ...): brake, hover, let go, an LQR, an older
             policy.
@@ -39,7 +42,7 @@ class Backup(Recovery):
             the costly region in which the backup would rest.
 
     Example:
-        >>> brake = Backup(lambda observations: -observations[:, 1:], horizon=30, hold=(0, 10))
+        >>> brake = safexp.Backup(lambda observations: -observations[:, 1:], horizon=30, hold=(0, 10))
         >>> [option.steps for option in brake.options]
         [30, 40]
     """

@@ -41,6 +41,9 @@ class LearnedReset(Recovery):
     offset starts at half of the constraint's initial threshold and never exceeds that half, so δ is a target and
     not a guarantee: of `takeovers`, `misses` missed and `failures` were stopped.
 
+    If many takeovers fail, train longer before relying on it; a controller that comes to rest (`Backup`) is better
+    where there is one.
+
     Args:
         delta: target share of takeovers that miss.
         rate: step size of the offset.
@@ -51,6 +54,17 @@ class LearnedReset(Recovery):
         spare: additional remaining budget required before it hands back on the way.
         braking: see `Recovery`.
         penalty: see `Recovery`.
+
+    Example:
+        >>> from stable_baselines3 import PPO
+        >>> envs = gym.make_vec("safexp/PlanarRobot-v0", num_envs=4)
+        >>> options = {"n_steps": 32, "batch_size": 64, "n_epochs": 1}
+        >>> backup = safexp.LearnedReset(gradient_steps=2)
+        >>> agent = safexp.MASE(
+        ...     envs, safexp.Budget(3.0), safexp.Unknown(), PPO, learner_options=options, backup=backup, seed=0
+        ... )
+        >>> agent.learn(128).violations
+        0
     """
 
     def __init__(

@@ -15,12 +15,14 @@ from safexp.core.arrays import Array
 
 @dataclass(frozen=True)
 class Penalty:
-    """−c / min_a Γ(s', a), with the width capped at 1 and the penalty at `largest`.
+    """Penalty of a stop: −c / min_a Γ(s', a), with the width capped at 1 and the penalty at `largest`.
 
     Costs lie in [0, 1], so a width above 1 means the same as 1: a quantifier that knows nothing gives −c, and the
     penalty grows to −`largest` as the stop becomes certain. The paper's form has no `largest` and tends to −∞ (erratum
     10), while its experiments use the constant −1. Both are supported. The default is the constant −0.5:
     where the return is about 3, a constant of 1 sometimes teaches a learner to stay away from the goal altogether.
+
+    If a learner stays away from its goal, lower c; if stops do not become rarer, raise it.
 
     Args:
         c: penalty of a stop about which nothing is known.
@@ -28,6 +30,10 @@ class Penalty:
         moved: penalty of a proposal that was replaced by the opposite corner of a box, or by another discrete action;
             proportionally less for a nearer one. It teaches an on-policy learner to propose certified actions;
             off-policy learners learn from the executed actions, and do not see it.
+
+    Example:
+        >>> float(safexp.Penalty(0.3)(0.25)), float(safexp.Penalty(0.3, largest=2.0)(0.25))
+        (-0.3, -1.2)
     """
 
     c: float = 0.5

@@ -43,10 +43,22 @@ class Driven(NamedTuple):
 class Recovery(ABC):
     """Controller that decides where to take over, and drives there.
 
+    `Reset`, `Backup`, `Fallback` and `LearnedReset` are its kinds. Where a controller can come to rest, `Backup` is the
+    best: no episode has to be stopped.
+
     Args:
         braking: cost of a human's stop itself while the machine comes to rest, in units of the largest cost of a step:
             the shield is queried as if that much less of the budget remained.
         penalty: subtracted from the reward of the transition that leads to a takeover.
+
+    Example:
+        >>> class Brake(safexp.Recovery):
+        ...     def takes_over(self, observations, remaining, driving):
+        ...         return remaining < 2.0
+        ...     def act(self, observations):
+        ...         return -observations[:, 2:]
+        >>> Brake(braking=0.5).takes_over(np.zeros((2, 4)), np.array([1.5, 3.0]), np.zeros(2, dtype=bool))
+        array([ True, False])
     """
 
     horizon: int = 0
@@ -123,6 +135,8 @@ class Reset(Recovery):
     drives on before the reset, unseen by the learner, and the constraint is judged on the episode and these steps
     together (`after_stop_violated` in `episodes.csv`). A step that cannot be read counts as the largest cost.
 
+    If stopped episodes violate afterwards, the machine has momentum: use a `Backup`.
+
     Args:
         braking: see `Recovery`.
         penalty: see `Recovery`.
@@ -131,7 +145,7 @@ class Reset(Recovery):
         steps: number of steps that it drives, fewer if the environment ends first.
 
     Example:
-        >>> Reset(after=lambda observations: -observations[:, 1:], steps=30).steps
+        >>> safexp.Reset(after=lambda observations: -observations[:, 1:], steps=30).steps
         30
     """
 
@@ -168,6 +182,9 @@ class Fallback(Recovery):
     where `spare` more than that remains. So the way out is covered at a takeover if one step of the learner reduces
     `remaining` − way_out by at most `reserve`. A wrong bound leads to a stop by a human, not to a violation.
 
+    If takeovers end in stops, raise `reserve`. Where a controller can come to rest anywhere, `Backup` is better: it
+    needs no formula for the way out.
+
     Args:
         controller: function from observations (n, ...) to actions (n, ...).
         way_out: function that bounds (n,) or (n, K) the controller's cost of getting out of all cost from here, in
@@ -176,6 +193,13 @@ class Fallback(Recovery):
         spare: additional remaining budget required before it hands back on the way.
         braking: see `Recovery`.
         penalty: see `Recovery`.
+
+    Example:
+        >>> def brake(observations):
+        ...     return -observations[:, 2:]
+        >>> leave = safexp.Fallback(brake, lambda observations: np.abs(observations[:, 2:]).sum(axis=1))
+        >>> leave.takes_over(np.array([[0.0, 0.0, 1.0, 1.0]]), np.array([7.0]), np.array([False]))
+        array([ True])
     """
 
     def __init__(

@@ -16,7 +16,19 @@ from safexp.core.signals import SignalSource
 
 @dataclass(frozen=True, init=False)
 class AllOf(Constraint):
-    """Several constraints at once: signals, costs and thresholds get a last axis K, one entry for each limit."""
+    """Several constraints at once; signals, costs and thresholds get a last axis K, one entry for each limit.
+
+    A state in which nothing satisfies all limits stops the episode, so check each limit alone if there are many stops.
+    Limits on several signals are better given as one `Within`.
+
+    Args:
+        parts: the constraints, of which each may have its own cost.
+
+    Example:
+        >>> both = safexp.AllOf(safexp.Budget(3.0), safexp.Instantaneous(0.5, cost="heat"))
+        >>> both.threshold(both.start(np.zeros((1, 4))))
+        array([[3. , 0.5]])
+    """
 
     parts: tuple[Constraint, ...]
 

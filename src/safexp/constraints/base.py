@@ -30,6 +30,13 @@ class Constraint(ABC):
     not their probabilities. `on_every_step`: each cost is limited, not a sum. A *signal* is the value that the
     environment returns at a step, in the user's units (by default a cost from `cost`, at most `cost_max`); a *cost* is
     the signal scaled to [0, 1]. With K limits (`AllOf`, `Within`) both, and the thresholds, have a last axis K.
+
+    A subclass defines `threshold`, `update` and `violated`; docs/how-to/extending.md has an example.
+
+    Example:
+        >>> limit = safexp.Instantaneous(0.3)
+        >>> isinstance(limit, safexp.Constraint), limit.memory, limit.on_every_step
+        (True, 0, True)
     """
 
     memory: ClassVar[int] = 0

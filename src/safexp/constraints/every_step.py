@@ -24,7 +24,22 @@ from safexp.core.obstacles import Obstacles
 
 @dataclass(frozen=True)
 class Instantaneous(Constraint):
-    """Every cost is at most `limit` (Problem 3): b_h = ξ₃. For `among` see `Budget`."""
+    """Limit on the cost of every step (Problem 3): g_h ≤ b_h = `limit`.
+
+    A learned quantifier certifies nothing before it has data: give `MASE` or `Shield` a log or a safe action. To limit
+    a measured quantity use `Within`, which models the signal instead of a cost.
+
+    Args:
+        limit: largest cost of a step, in the user's units.
+        cost: see `Budget`.
+        cost_max: see `Budget`.
+        among: see `Budget`.
+
+    Example:
+        >>> limit = safexp.Instantaneous(120, cost_max=200)
+        >>> limit.threshold(limit.start(np.zeros((1, 4))))
+        array([0.6])
+    """
 
     limit: float
     cost: CostSource = "cost"
@@ -47,11 +62,25 @@ class Instantaneous(Constraint):
 
 @dataclass(frozen=True, eq=False)
 class Schedule(Constraint):
-    """The cost of step h is at most `limits[h]` (Problem 4 with one threshold per step).
+    """Limit on the cost of each step that changes during an episode (Problem 4): g_h ≤ `limits[h]`.
 
     `limits` is an array, whose last value holds after its end, or a function of the steps (n,) since the reset. The
     function is called for a step only when that step comes, by the shield and right after by the judge: thresholds are
     known myopically. Its answer at that moment holds for the step, even if it would answer differently later.
+
+    A limit that falls faster than the machine can follow stops episodes: let it fall earlier, or use a `Backup`. On
+    signals use `Within` with a schedule.
+
+    Args:
+        limits: array whose last value holds after its end, or a function of the steps (n,) since the reset.
+        cost: see `Budget`.
+        cost_max: see `Budget`.
+
+    Example:
+        >>> night = safexp.Schedule([0.5, 0.5, 0.2])
+        >>> state = night.start(np.zeros((1, 4)))
+        >>> night.threshold(state)
+        array([0.5])
     """
 
     limits: ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]

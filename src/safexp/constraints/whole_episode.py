@@ -28,14 +28,32 @@ LEAST_WEIGHT = 1e-200
 
 @dataclass(frozen=True)
 class Budget(Constraint):
-    """The discounted sum of the costs of an episode is at most `limit` (Problem 1).
+    """Limit on the discounted sum of the costs of an episode (Problem 1): Σ_h γ_gʰ g_h ≤ `limit`.
 
     With the first cost undiscounted, b₁ = ξ₁ and b_{h+1} = (b_h − g_h) / γ_g (the η recursion of Appendix B). The
     recursion is kept as the sum S spent so far and the weight γʰ of the next cost, b_h = (ξ₁ − S) / γʰ, whose
     rounding errors do not grow with h. A limit of zero allows costs of zero.
 
-    `among` names the obstacles within which a robot's step costs `cost_max`, for a certificate that looks ahead
-    (`PlanarPath`); costs themselves are still read from `cost`.
+    If episodes are stopped early, too little remains for one largest cost: raise the limit, lower `cost_max` to the
+    true largest cost, or use a quantifier that learns. To limit a measured quantity use `Within`.
+
+    Args:
+        limit: largest sum, in the user's units.
+        discount: γ_g.
+        cost: key of the cost in the info of a step, or a function of the observations, actions and next observations
+            (n, ...) that returns the costs (n,).
+        cost_max: largest cost of one step, in the user's units.
+        among: obstacles within which a robot's step costs `cost_max`, for a certificate that looks ahead
+            (`PlanarPath`); costs themselves are still read from `cost`.
+
+    Example:
+        >>> budget = safexp.Budget(300, cost_max=100)
+        >>> state = budget.start(np.zeros((1, 4)))
+        >>> budget.threshold(state)
+        array([3.])
+        >>> state = budget.update(state, budget.normalise(np.array([50.0])), np.array([1.0]))
+        >>> budget.threshold(state)
+        array([2.5])
     """
 
     limit: float
@@ -76,11 +94,21 @@ class Budget(Constraint):
 
 @dataclass(frozen=True)
 class StateVisits(Constraint):
-    """The discounted number of unsafe states in an episode is at most `limit`, on every path (Problem 2).
+    """Limit on the discounted number of unsafe states in an episode, on every path (Problem 2).
 
     `unsafe(observations)` returns which of n observations are unsafe. A visit is charged to the action that leads to
     it; the first state, which no action led to, is charged at the reset with weight 1. Bounding every path implies the
     paper's bound on the expectation, so this form is conservative.
+
+    Args:
+        limit: largest number of visits.
+        unsafe: function that returns which (n,) of the observations (n, ...) are unsafe.
+        discount: weight of a visit relative to one a step earlier.
+
+    Example:
+        >>> limit = safexp.StateVisits(2, unsafe=lambda observations: observations[:, 0] > 1.0)
+        >>> limit.threshold(limit.start(np.array([[1.5]])))
+        array([1.])
     """
 
     limit: float
@@ -125,12 +153,23 @@ class StateVisits(Constraint):
 
 @dataclass(frozen=True)
 class JointChance(Constraint):
-    """The probability of ever visiting an unsafe state in an episode is at most `risk` (Problem 5).
+    """Limit on the probability of ever visiting an unsafe state in an episode (Problem 5).
 
     Each step spends the *bound* on its risk, not the outcome: by the tower property the sum of the bounds dominates the
     expected number of visits, and by Boole's inequality that dominates the probability of any. A risk of 1 constrains
     nothing. Needs a quantifier whose upper bound is on the probability of stepping into an unsafe state. `violated` is
     the event whose probability is bounded; compare its *rate* with `risk`.
+
+    If every episode is stopped, the bounds are too loose for the risk: their sum over an episode must stay below it.
+
+    Args:
+        risk: largest probability.
+        unsafe: function that returns which (n,) of the observations (n, ...) are unsafe.
+
+    Example:
+        >>> limit = safexp.JointChance(0.1, unsafe=lambda observations: observations[:, 0] > 1.0)
+        >>> limit.threshold(limit.start(np.zeros((1, 1))))
+        array([0.1])
     """
 
     risk: float

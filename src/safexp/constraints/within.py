@@ -22,11 +22,14 @@ Limit = float | Sequence[float] | Mapping[int, float] | Callable[[NDArray[np.int
 
 @dataclass(frozen=True)
 class Within(Constraint):
-    """Measured signals stay between `low` and `high` at every step.
+    """Limits on measured signals, which stay between `low` and `high` at every step.
 
     Every limit is one cost: ½ + (excess over the limit) / (2·scale), clipped to [0, 1], with the threshold ½. Two
     limits on one signal are two costs, never one folded margin: a model of |x| that was learned on one side of 0
     extrapolates through the kink to "safer" on the other. `ChangeModel` bounds these costs from the present signals.
+
+    If the environment does not report a signal, the error names the keys that it has. Limit the signed signal from both
+    sides, not its absolute value.
 
     Args:
         signal: the index of an entry of the observation, a key of a Dict observation or of the info of a step, or a
@@ -38,8 +41,9 @@ class Within(Constraint):
             between the limits, or the absolute value of a single limit; required if a limit is a function.
 
     Example:
-        >>> Within("current", low=-100.0, high=100.0).names
-        ('current',)
+        >>> limits = safexp.Within(("current", "speed"), low=[-100.0, 0.0], high=[100.0, 12.0])
+        >>> limits.names, limits.num_costs
+        (('current', 'speed'), 4)
     """
 
     signal: SignalSource | tuple[SignalSource, ...]
@@ -262,9 +266,19 @@ class Within(Constraint):
 
 
 def Margin(scale: float = 1.0, key: SignalSource = "margin") -> Within:  # noqa: N802 (a constraint like the others)
-    """A signed distance to a limit never falls below zero: `Within(key, low=0, scale=scale)`.
+    """Limit that keeps a signed distance at or above zero: `Within(key, low=0, scale=scale)`.
 
     The distance is `info[key]`, an entry of the observation, or a function of the observations (n, ...).
+
+    A distance to the nearest of several things is folded: limit the distance to each.
+
+    Args:
+        scale: distance below zero at which the cost saturates, in the distance's units.
+        key: `info[key]`, an entry of the observation, or a function of the observations (n, ...).
+
+    Example:
+        >>> safexp.Margin(scale=0.5)
+        Within(signal='margin', low=0.0, high=None, scale=0.5)
     """
     return Within(key, low=0.0, scale=scale)
 

@@ -14,6 +14,7 @@ from safexp.quantifiers.links import IDENTITY, LOGISTIC, Link
 from safexp.quantifiers.per_cost import PerCost
 from safexp.quantifiers.planar_path import PlanarPath
 from safexp.quantifiers.rollout import Rollout
+from safexp.quantifiers.twin import Twin
 from safexp.quantifiers.unknown import Unknown
 
 __all__ = [
@@ -34,5 +35,6 @@ __all__ = [
     "Rollout",
     "SparseGP",
     "Transitions",
+    "Twin",
     "Unknown",
 ]

@@ -29,6 +29,13 @@ class Transitions(NamedTuple):
     step, if the task provides them, and `episodes` (n,) are the numbers of the steps' episodes, if known. `signals`
     (n, S) are those that `Within` limits, after the step; states then end with the same signals before the step.
     `next_states` (n, ds) are the states after the step, for quantifiers that look ahead.
+
+    Users give a `Log`; a shield encodes it.
+
+    Example:
+        >>> data = safexp.Transitions(np.zeros((3, 2)), np.ones((3, 1)), costs=np.array([0.0, 0.2, 0.0]))
+        >>> float(data.costs.max())
+        0.2
     """
 
     states: Array
@@ -66,7 +73,11 @@ def error_in_widths(error: Array, width: Array) -> Array:
 
 
 class Quantifier(ABC):
-    """Predicts the cost g(s, a) as `mean ± width`, right for all (s, a) and the whole run with probability 1 − δ.
+    """Prediction of the cost g(s, a) as `mean ± width`, right for all (s, a) and the whole run with probability 1 − δ.
+
+    A subclass defines `predict` and `update`, sets `delta`, and stores the arguments of its constructor as attributes
+    of the same names; `fit`, `settings` and `with_delta` follow from that. One that learns also defines `state` and
+    `restore`: anything they omit is neither saved nor copied by `with_delta`.
 
     Attributes:
         delta: the probability, over the whole run and not per step, that the interval ever misses.
@@ -77,22 +88,16 @@ class Quantifier(ABC):
         is_regression: it can model any number (`as_regression`), as `ChangeModel` requires.
         looks_ahead: it bounds the costs of an action followed by a backup, and learns from next states.
 
-    A subclass defines `predict` and `update`, sets `delta`, and stores the arguments of its constructor as attributes
-    of the same names; `fit`, `settings` and `with_delta` follow from that. One that learns also defines `state` and
-    `restore`: anything they omit is neither saved nor copied by `with_delta`.
-
     Example:
         The mean of all costs so far, trusted to be within `width` of every cost.
 
-        >>> class Constant(Quantifier):
+        >>> class Constant(safexp.Quantifier):
         ...     def __init__(self, width: float, *, delta: float = 0.01) -> None:
         ...         self.width, self.delta = width, delta
         ...         self.costs = np.ones(1)
-        ...
         ...     def predict(self, states, actions):
         ...         shape = actions.shape[:2]
         ...         return np.full(shape, self.costs.mean()), np.full(shape, self.width)
-        ...
         ...     def update(self, data):
         ...         self.costs = np.append(self.costs, data.costs)
         >>> Constant(0.5).with_delta(0.001).settings()

@@ -12,13 +12,26 @@ from safexp.quantifiers.base import Quantifier, Transitions, restore_parts, stat
 
 
 class BestBackup(Quantifier):
-    """Bounds the costs of an action, followed by the backup that is best after it.
+    """Certificate of an action followed by the best of several backups.
 
     Each part looks ahead to one backup. Of an action, the interval is that of the backup whose largest upper bound is
     the smallest, the first of equal ones: `chosen` names it, and this one must drive where nothing is certified next.
     The second backup is only asked about actions for which the first is not free of cost, and so on.
 
     The probability that any part misses is at most the sum of their δ.
+
+    Usually made by `Backup(hold=..., others=...)`; build it yourself only from `Known` certificates.
+
+    Args:
+        parts: a quantifier for each backup, in the order of its options.
+
+    Example:
+        >>> brake = safexp.Known(lambda states, actions: np.full(len(states), 0.8))
+        >>> veer = safexp.Known(lambda states, actions: np.full(len(states), 0.2))
+        >>> best = safexp.BestBackup(brake, veer)
+        >>> mean, width = best.predict(np.zeros((1, 2)), np.zeros((1, 1, 1)))
+        >>> print(mean)
+        [[0.2]]
     """
 
     def __init__(self, *parts: Quantifier) -> None:

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
 from safexp.quantifiers.base import Quantifier, Transitions, rows_of, stretches_of
+from safexp.quantifiers.boldness import by_boldness, ladder, stretch_maxima
 
 INNER = "inner."
 """Prefix of the inner quantifier's array names in `Calibrated.state`."""
-
-HELD_OUT = 0.2
-"""Share of stretches that every rung holds out."""
 
 LEAST_CONFIDENCE = 0.5
 """Confidence below which nothing is certified."""
@@ -26,7 +24,7 @@ log = logging.getLogger("safexp")
 
 
 class Calibrated(Quantifier):
-    """Scales the widths of another quantifier so that they miss at most a share δ of all stretches.
+    """Quantifier whose widths are scaled so that they miss at most a share δ of all stretches.
 
     A *stretch* is an episode, or the part of one in an update. Its score is the largest error of any of its steps in
     the unsafe direction, in widths; it is *missed* at scale s if its score is above s. No step has to be costly: the
@@ -46,6 +44,9 @@ class Calibrated(Quantifier):
     them: they join the latest `capacity` scores, as the boldest, and in addition each miss multiplies the scale by
     e^{rate·(1−δ)} and each hit divides it by e^{rate·δ}, never to below the scale of the scores.
 
+    If `reached` is below `confidence`, the log has too few episodes: 59 are needed for δ = 0.05. If the scale is large,
+    the model is wrong where the log is boldest: `examine` says which input is missing.
+
     Args:
         quantifier: predicts one cost or those of `Within` (`PerCost` takes several calibrated ones).
         delta: share of stretches that may be missed.
@@ -54,6 +55,17 @@ class Calibrated(Quantifier):
         rate: weight of a miss during a run; 0 ignores the run.
         least: smallest scale; 1 never narrows the quantifier's widths.
         capacity: number of scores kept: the latest, and the boldest of a log.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> states, actions = rng.uniform(-1, 1, (300, 1)), rng.uniform(-0.3, 0.3, (300, 1))
+        >>> log = safexp.Log(states, actions, episodes=np.arange(300) // 10, next_observations=states + actions)
+        >>> box = gym.spaces.Box(-2.0, 2.0, (1,), np.float64)
+        >>> certificate = safexp.Calibrated(safexp.ChangeModel(safexp.FeatureRegression(num_features=16)), delta=0.1)
+        >>> shield = safexp.Shield(certificate, box, box, constraint=safexp.Within(0, low=-1.5, high=1.5))
+        >>> shield.fit(log)
+        >>> print(round(shield.quantifier.scale, 2), round(shield.quantifier.reached, 2))
+        1.0 0.95
     """
 
     bounds_realised_cost = True
@@ -236,41 +248,6 @@ def least_scale(scores: Array, delta: float, confidence: float) -> float:
     risks = binom.cdf(np.arange(len(scores)), len(scores), delta)
     larger = int(np.searchsorted(risks, 1 - confidence, side="right")) - 1
     return math.inf if larger < 0 else float(np.sort(scores)[len(scores) - 1 - larger])
-
-
-def stretch_maxima(scores: Array, stretches: NDArray[np.int64]) -> Array:
-    """The largest score of each stretch, in the order of the stretches; NaN where none of its steps has one."""
-    numbers, index = np.unique(stretches, return_inverse=True)
-    largest = np.full(len(numbers), np.nan)
-    np.fmax.at(largest, index, scores)
-    return largest
-
-
-def by_boldness(quantifier: Quantifier, data: Transitions, stretches: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The stretches sorted by how near they came to their limit, ties by how unusual their inputs are; boldest last."""
-    inputs = np.concatenate([data.states, data.actions], axis=1)
-    unusual = (np.abs(inputs - inputs.mean(axis=0)) / np.maximum(inputs.std(axis=0), np.finfo(np.float64).tiny)).max(
-        axis=1
-    )
-    return np.lexsort([stretch_maxima(values, stretches) for values in (unusual, quantifier.nearness(data))])
-
-
-def ladder(order: NDArray[np.int64], rungs: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Pairs of (learned, held out) stretches, from stretches in the order of boldness; the boldest are held out last.
-
-    Every rung holds out the boldest fifth of the remaining stretches. In the end every second one of those that remain
-    is held out from all others.
-    """
-    found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-    left = len(order)
-    while len(found) < rungs and (below := left - math.ceil(left * HELD_OUT)) > 0:
-        found.append((order[:below], order[below:left]))
-        left = below
-    for start in (0, 1) if found else ():
-        held_out = order[start:left:2]
-        if len(held_out):
-            found.append((np.setdiff1d(order, held_out), held_out))
-    return found[::-1]
 
 
 def transition_scores(model: Quantifier, data: Transitions, *, held_out: bool = False) -> Array:

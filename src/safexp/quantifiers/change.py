@@ -27,7 +27,7 @@ LEAST_WIDTH = 0.01
 
 
 class ChangeModel(Quantifier):
-    """Bounds the costs of `Within` by modelling the *change* of each signal over a step, signed and never folded.
+    """Model of the *change* of each signal of `Within` over a step, signed and never folded.
 
     The present signal is measured; the model only adds how far it moves. The change is smaller and smoother than the
     level and depends on fewer inputs, so it generalises to states that the data has not seen. For each of S signals,
@@ -40,12 +40,26 @@ class ChangeModel(Quantifier):
     excuse. The first data sets the trend, the units and that growth; the regression continues to learn. A state is the
     encoded observation, followed by the present values of the S signals.
 
+    If widths are large, leave out inputs that do not matter (`inputs`); `examine` finds them. Where one step ahead is
+    not enough to stay within the limits, use `Rollout` with a `Backup`.
+
     Args:
         quantifier: the regression of the residual, copied for each signal; or `Known`, a function of states and
             actions that returns the signals after the step.
         inputs: entries of the state to learn from: those of the encoded observation, counted from 0, followed by the
             signals. By default the whole observation, and the signals that are not among its entries.
         sides: the limits whose costs are bounded; a shield sets them from its constraint.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> states, actions = rng.uniform(-1, 1, (300, 1)), rng.uniform(-0.3, 0.3, (300, 1))
+        >>> log = safexp.Log(states, actions, episodes=np.arange(300) // 10, next_observations=states + actions)
+        >>> box = gym.spaces.Box(-2.0, 2.0, (1,), np.float64)
+        >>> model = safexp.ChangeModel(safexp.FeatureRegression(num_features=16))
+        >>> shield = safexp.Shield(model, box, box, constraint=safexp.Within(0, low=-1.0, high=1.0))
+        >>> shield.fit(log)
+        >>> shield.filter(np.array([0.9]), np.array([0.2])).intervened
+        True
     """
 
     def __init__(

@@ -40,6 +40,14 @@ class Landmarks:
         squares = (points @ self._products).min(axis=1) + np.einsum("nd,nd->n", points, points) - 1.0
         return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
+    def distance_of_pairs(self, states: Array, actions: Array) -> Array:
+        """Distance (n, m) of actions (n, m, da) in states (n, ds), whose share of the products is computed once."""
+        n, m, size = len(states), actions.shape[1], states.shape[1]
+        products = (actions.reshape(n * m, -1) @ self._products[size:-1]).reshape(n, m, -1)
+        products += (states @ self._products[:size] + self._products[-1])[:, None]
+        norms = np.einsum("nd,nd->n", states, states)[:, None] + np.einsum("nmd,nmd->nm", actions, actions)
+        return np.asarray(np.sqrt(np.maximum(products.min(axis=2) + norms, 0.0)))
+
     def nearest(self, points: Array) -> Array:
         """Distance (n,) of points (n, d) from the nearest landmark."""
         return self.distance(np.column_stack([points, np.ones(len(points))]))

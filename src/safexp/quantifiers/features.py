@@ -34,7 +34,7 @@ LAYER = "layer."
 
 
 class FeatureRegression(FittedQuantifier):
-    """A linear function ⟨θ, φ(s, a)⟩ of D features on the cost or on the margin.
+    """Linear regression ⟨θ, φ(s, a)⟩ of the cost or the margin on D features.
 
     With Λ = λI + Σφφᵀ and the ridge estimate θ̂, for all (s, a) and all times at once with probability 1 − δ,
 
@@ -52,6 +52,8 @@ class FeatureRegression(FittedQuantifier):
     features are the last hidden layer of a small network that is trained on the stored data at every update, and Λ sums
     over that data: the formula then gives a width without a guarantee. Measure its coverage and calibrate it.
 
+    `examine` compares it with `SparseGP` on your log.
+
     Args:
         target: "cost" or "margin"; see `SparseGP`.
         features: "random" or "learned".
@@ -67,6 +69,16 @@ class FeatureRegression(FittedQuantifier):
         learning_rate: learning rate of Adam.
         reach: distance beyond the visited range of an input up to which widths are finite, in standard deviations.
         seed: seed of features, batches, and the stored sample.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> states, actions = rng.uniform(0, 1, (200, 1)), rng.uniform(0, 1, (200, 1))
+        >>> data = safexp.Transitions(states, actions, costs=states[:, 0] * actions[:, 0])
+        >>> model = safexp.FeatureRegression(num_features=32)
+        >>> model.fit(data)
+        >>> mean, width = model.predict(np.array([[0.5]]), np.array([[[0.2], [0.9]]]))
+        >>> print(mean.round(1))
+        [[0.1 0.4]]
     """
 
     def __init__(
@@ -155,7 +167,7 @@ class FeatureRegression(FittedQuantifier):
         values = target_of("FeatureRegression", self.target, data) - prior_mean(self.target)
         if self.features == "learned":
             self._data.add(data)
-            self._support.add(pairs_of(data))
+            self._extend(data)
             learned = refit("FeatureRegression", (self._layers, self._head), self._learn)
             assert learned is not None, "the old pair is kept if the refit fails"
             self._layers, self._head = learned
@@ -169,7 +181,7 @@ class FeatureRegression(FittedQuantifier):
         check_question("FeatureRegression", (self._split, len(self._layers[0]) - self._split), *_asked(data))
         self._head.absorb(self._phi(*_asked(data))[:, 0], values)
         self._settle()
-        self._support.add(pairs_of(data))
+        self._extend(data)
 
     def state(self) -> dict[str, NDArray[Any]]:
         if self._head is None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
 from safexp.quantifiers.base import Quantifier, Transitions, arguments_of
+from safexp.quantifiers.regression import pairs_of
 from safexp.quantifiers.support import Support
 from safexp.quantifiers.targets import (
     Target,
@@ -19,12 +21,14 @@ from safexp.quantifiers.targets import (
     target_of,
     unknown_interval,
 )
+from safexp.quantifiers.visited import Visited
 
 
 class FittedQuantifier(Quantifier):
     """A model of the cost, the margin or a change, whose widths are a fit without a guarantee.
 
-    Widths grow beyond the data (`Support`), and are infinite before there is any.
+    Widths grow beyond the range of the data (`Support`), and are infinite before there is any. Those of a cost or a
+    margin are also infinite away from the visited inputs (`Visited`); `ChangeModel` has its own rule for changes.
 
     Args:
         target: the modelled quantity.
@@ -40,6 +44,12 @@ class FittedQuantifier(Quantifier):
         self.target = target
         self.reach = reach
         self._support = Support(reach)
+        self._visited: Visited | None = None
+
+    @property
+    def visited(self) -> Visited | None:
+        """Region in which costs or margins are certified; None for changes, and before the first fit."""
+        return self._visited
 
     @property
     def support(self) -> Support:
@@ -58,7 +68,10 @@ class FittedQuantifier(Quantifier):
         if not self.knows:
             return unknown_interval(self.target, *actions.shape[:2])
         mean, width = self._predicted(states, actions)
-        return mean + prior_mean(self.target), width * self._support.factor(states, actions)
+        width = width * self._support.factor(states, actions)
+        if self._visited is not None:
+            width = np.where(self._visited.contains(states, actions), width, np.inf)
+        return mean + prior_mean(self.target), width
 
     def as_costs(self, mean: Array, width: Array) -> tuple[Array, Array]:
         return cost_interval(self.target, mean, width)
@@ -77,7 +90,16 @@ class FittedQuantifier(Quantifier):
         return type(self)(**(arguments_of(self) | {"target": "change", "delta": delta}))
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return dict(self._support.state())
+        return {**self._support.state(), **({} if self._visited is None else self._visited.state())}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self._support.restore(state)
+        self._visited = Visited.of(state)
+
+    def _extend(self, data: Transitions) -> None:
+        """Add transitions to the range and the region in which widths are finite."""
+        self._support.add(pairs_of(data))
+        if self._visited is not None:
+            self._visited.add(data)
+        elif self.target != "change" and len(data.costs):
+            self._visited = Visited.measured(data, self.observed(data), self.nearness(data), self.delta)

@@ -22,12 +22,36 @@ class GLM(Quantifier):
 
     With Λ = λI + Σφφᵀ, κ̲ ≤ |f′| ≤ κ̄ and θ̂ the maximum quasi-likelihood estimate in the unit ball, the
     tight width is κ̄·(√λ + (σ/κ̲)·√(2 ln(1/δ) + ln det Λ/λᵈ))·‖φ‖_{Λ⁻¹}; it holds for all (s, a) and all
-    times at once with probability 1 − δ (docs/glm-mase.md proves it in six lines). Without noise it always
+    times at once with probability 1 − δ (docs/explanation/glm-mase.md proves it in six lines). Without noise it always
     holds, and λ may be as small as arithmetic allows. `width="paper"` is C_g·‖φ‖_{Λ⁻¹} with C = 1 and λ = 1:
     it certifies next to nothing.
 
     `features` maps states (N, ds) and actions (N, da) to (N, d). The model stores at most `capacity` distinct
     features; later ones are omitted from both the fit and Λ, so the width stays valid.
+
+    If `update` raises because a feature is longer than 1, scale the features. If nothing is certified, the model has
+    too many features for its data. Use `ExactGP` if you know a kernel instead of features.
+
+    Args:
+        features: function φ of states (N, ds) and actions (N, da) that returns (N, d), of norm at most 1.
+        dimension: d.
+        link: f.
+        width: "tight", or "paper".
+        noise: σ, in units of the largest cost; 0 for costs that are a function of (s, a).
+        regulariser: λ; by default 1 with noise, and 0.01 without.
+        delta: probability that the width ever fails.
+        capacity: largest number of stored features.
+        optimism_cap: largest optimistic estimate in the paper's width.
+
+    Example:
+        >>> def features(states, actions):
+        ...     return np.column_stack([states, actions]) / 2**0.5
+        >>> states, actions = np.eye(2)[[0, 1, 0]], np.array([[0.0], [0.5], [1.0]])
+        >>> model = safexp.GLM(features, dimension=3)
+        >>> model.fit(safexp.Transitions(states, actions, costs=features(states, actions) @ [0.2, 0.5, 0.4]))
+        >>> mean, width = model.predict(np.array([[1.0, 0.0]]), np.array([[[0.5]]]))
+        >>> print(mean.round(3), width.round(3))
+        [[0.281]] [[0.07]]
     """
 
     is_regression = True

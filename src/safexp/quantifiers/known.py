@@ -12,13 +12,22 @@ from safexp.quantifiers.base import Quantifier, Transitions
 
 
 class Known(Quantifier):
-    """A cost function known to the user, with a width of 0 or as given.
+    """Quantifier with a cost function that the user knows, and a width of 0 or as given.
+
+    A function that raises or returns NaN certifies nothing; `Shield.last_failure` is the reason. Use `Linear` if the
+    shield is to be exported to C.
 
     Args:
         cost: function of states (N, ds) and actions (N, da), discrete ones one-hot, that returns costs (N,) in [0, 1];
             under `Within` the signals after the step, (N,) or (N, S), in their own units.
         width: largest distance of the true cost from it: a number, or a function like `cost`.
         delta: probability that the true cost is ever further away.
+
+    Example:
+        >>> heat = safexp.Known(lambda states, actions: 0.5 * states[:, 0] + 0.5 * actions[:, 0], width=0.01)
+        >>> mean, width = heat.predict(np.array([[0.4]]), np.array([[[0.0], [1.0]]]))
+        >>> print(mean, width)
+        [[0.2 0.7]] [[0.01 0.01]]
     """
 
     bounds_realised_cost = True

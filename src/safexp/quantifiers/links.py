@@ -14,9 +14,21 @@ Function = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Link:
-    """A twice differentiable monotone function f on [−1, 1] with 0 < κ̲ ≤ |f′| ≤ κ̄ and |f″| ≤ M there.
+    """Link function of a `GLM`: twice differentiable on [−1, 1], with 0 < κ̲ ≤ |f′| ≤ κ̄ and |f″| ≤ M there.
 
     `slope` is f′, `least_slope` κ̲, `largest_slope` κ̄ and `curvature` M.
+
+    Args:
+        value: f, of an array.
+        slope: f′.
+        least_slope: κ̲.
+        largest_slope: κ̄.
+        curvature: M.
+
+    Example:
+        >>> square = safexp.Link(lambda x: (x + 2) ** 2 / 9, lambda x: 2 * (x + 2) / 9, 2 / 9, 6 / 9, 2 / 9)
+        >>> square.sign
+        1.0
     """
 
     value: Function
@@ -64,7 +76,17 @@ def _sigmoid_slope(x: Array) -> Array:
 
 
 IDENTITY = Link(lambda x: x, np.ones_like, 1.0, 1.0, 0.0)
-"""f(x) = x, the linear model."""
+"""f(x) = x, the linear model.
+
+Example:
+    >>> safexp.IDENTITY.value(np.array([0.3]))
+    array([0.3])
+"""
 
 LOGISTIC = Link(_sigmoid, _sigmoid_slope, float(_sigmoid_slope(np.ones(1))[0]), 0.25, 0.0909)
-"""f(x) = 1/(1 + e⁻ˣ); its largest |f″| on [-1, 1] is f″(-1) = 0.09086."""
+"""f(x) = 1/(1 + e⁻ˣ); its largest |f″| on [-1, 1] is f″(-1) = 0.09086.
+
+Example:
+    >>> safexp.LOGISTIC.value(np.array([0.0]))
+    array([0.5])
+"""

@@ -20,6 +20,16 @@ class PerCost(Quantifier):
     """One quantifier for each part of `AllOf`.
 
     The probability that any of them misses is at most the sum of their δ.
+
+    Args:
+        parts: a quantifier for each cost, in the order of the constraints.
+
+    Example:
+        >>> level = safexp.Known(lambda states, actions: states[:, 0])
+        >>> both = safexp.PerCost(level, safexp.Unknown())
+        >>> mean, width = both.predict(np.array([[0.4]]), np.zeros((1, 1, 1)))
+        >>> print(mean, width)
+        [[[0.4 0. ]]] [[[ 0. inf]]]
     """
 
     def __init__(self, *parts: Quantifier) -> None:

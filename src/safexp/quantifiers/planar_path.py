@@ -60,7 +60,7 @@ class Stretches(NamedTuple):
 
 
 class PlanarPath(Quantifier):
-    """Bounds the cost of driving among obstacles while an action is run and then the backup drives for its horizon.
+    """Look-ahead certificate of a robot among obstacles: an action, then the backup for its horizon.
 
     Learns *directly* from stretches of the data that the backup drove, whoever chose the action before them: where the
     robot is after 1, 2, … steps, in its own frame at the beginning, as a polynomial of the few entries of the
@@ -75,11 +75,20 @@ class PlanarPath(Quantifier):
     of the path costs its number of steps if it comes within this width of an obstacle; a path that ends there has no
     bound. Under a limit on every step the bound is the largest cost of a step instead of the sum.
 
+    If nothing is certified, the log has too few stretches that the backup drove; record some with drills. For limits on
+    signals use `Rollout`.
+
     Args:
         degree: degree of the polynomial, 1 to 3; by default the one that best predicts held-out stretches.
         inputs: entries of the encoded observation that the path depends on; by default those found relevant.
         reach: see `Support`.
         delta: share of the stretches that may leave the width of their path; `Calibrated` measures it.
+
+    Example:
+        >>> obstacles = safexp.NavigationVectorEnv(1, "Point", "Static").knowledge.obstacles
+        >>> constraint, certificate = safexp.Budget(20.0, among=obstacles), safexp.PlanarPath(degree=2)
+        >>> constraint.among.count, certificate.looks_ahead
+        (1, True)
     """
 
     bounds_realised_cost = True

@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 
 from safexp.core.arrays import Array, Flags
 from safexp.quantifiers.base import Transitions, stretches_of
-from safexp.quantifiers.dynamics import Dynamics
 
 MOST_WINDOWS = 4000
 """Number of windows of the data that are replayed to judge a model, evenly spaced."""
 
 SAME_ACTION = 1e-4
 """Largest distance of a logged action from the backup's at which it counts as the backup's own."""
+
+
+Advance = Callable[[Array, Array], Array]
+"""One-step model: states (n, ds) after actions (n, da) in states (n, ds)."""
 
 
 class Course(NamedTuple):
@@ -61,18 +64,18 @@ class Replay(NamedTuple):
     within: Flags
 
 
-def drive(model: Dynamics, states: Array, act: Callable[[int, Array], Array], steps: int) -> Prediction:
+def drive(advance: Advance, states: Array, act: Callable[[int, Array], Array], steps: int) -> Prediction:
     """Predict from states (n, ds), with the actions that `act` chooses at each step."""
     path, actions = np.empty((steps + 1, *states.shape)), []
     path[0] = states
     with np.errstate(over="ignore", invalid="ignore"):
         for k in range(steps):
             actions.append(act(k, path[k]))
-            path[k + 1] = model.step(path[k], actions[-1])
+            path[k + 1] = advance(path[k], actions[-1])
     return Prediction(path, np.stack(actions))
 
 
-def replay(model: Dynamics, course: Course, data: Transitions, starts: NDArray[np.int64]) -> Replay:
+def replay(advance: Advance, course: Course, data: Transitions, starts: NDArray[np.int64]) -> Replay:
     """Predict the windows of the data that begin with these transitions (w,), with the backup in the loop.
 
     The model is driven by the backup's action in the predicted state, plus the difference between the logged action and
@@ -94,7 +97,7 @@ def replay(model: Dynamics, course: Course, data: Transitions, starts: NDArray[n
         return np.clip(own + logged[k] - of_backup[k], course.low, course.high)
 
     true = np.concatenate([data.states[rows[:1]], following[rows]])
-    return Replay(drive(model, true[0], act, len(rows)), course.signals(true)[1:], within)
+    return Replay(drive(advance, true[0], act, len(rows)), course.signals(true)[1:], within)
 
 
 def drilled(course: Course, data: Transitions) -> NDArray[np.int64]:

@@ -42,7 +42,7 @@ class Path(NamedTuple):
 
 
 class Rollout(Quantifier):
-    """Bounds the extremes of signals while an action is run and then the backup drives for its horizon.
+    """Look-ahead certificate of limits on signals: an action, then the backup for its horizon.
 
     A polynomial one-step model (`Dynamics`) is learned from all transitions, whoever drove, and rolled out through the
     backup. After k steps in which a signal has covered the distance w, its width is
@@ -60,6 +60,9 @@ class Rollout(Quantifier):
     only those count. Otherwise the model is driven by the backup plus the difference between the logged action and the
     backup's, so that feedback acts on the prediction as it did on the machine, and any log can judge the model.
 
+    If nothing is certified, episodes are too short (log several horizons in each), the observation lacks a speed, or
+    the backup acts as the log never does. Where one step is enough, `ChangeModel` needs less data.
+
     Args:
         degree: degree of the polynomials, 1 to 3; by default the one that best predicts the fifth of the stretches that
             comes closest to the limits. Whether their weights are penalised is chosen likewise.
@@ -68,6 +71,22 @@ class Rollout(Quantifier):
         reach: see `Support`.
         delta: probability that a width fails, under a normal distribution; `Calibrated` measures it.
         sides: limits whose costs are bounded; set by a shield from its constraint.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> states, pushes = np.zeros((60, 61, 2)), rng.uniform(-1, 1, (60, 60, 1))  # place and speed of 60 carts
+        >>> for k in range(60):
+        ...     speed = 0.95 * states[:, k, 1:] + 0.1 * pushes[:, k]
+        ...     states[:, k + 1] = np.hstack([states[:, k, :1] + 0.1 * speed, speed])
+        >>> before, after = states[:, :-1].reshape(-1, 2), states[:, 1:].reshape(-1, 2)
+        >>> log = safexp.Log(before, pushes.reshape(-1, 1), episodes=np.repeat(range(60), 60), next_observations=after)
+        >>> brake = safexp.Backup(safexp.LinearFeedback([[0.0, -3.0]], low=-1.0, high=1.0), horizon=15)
+        >>> places, forces = gym.spaces.Box(-5, 5, (2,), np.float64), gym.spaces.Box(-1, 1, (1,), np.float64)
+        >>> wall = safexp.Within(0, high=1.0)
+        >>> shield = safexp.Shield(safexp.Rollout(degree=1), places, forces, constraint=wall, backup=brake)
+        >>> shield.fit(log)
+        >>> [shield.filter(np.array([x, 0.3]), np.array([1.0])).takeover for x in (0.0, 0.98)]
+        [False, True]
     """
 
     bounds_realised_cost = True
@@ -162,7 +181,7 @@ class Rollout(Quantifier):
         """Path from states (n, ds) if these actions (n, da) are run and then the backup drives."""
         course = self._bound_course()
         driven = drive(
-            self._known_model(),
+            self._known_model().step,
             states,
             lambda k, state: actions if k <= course.hold else course.act(state),
             course.steps,
@@ -179,7 +198,7 @@ class Rollout(Quantifier):
         course, scores = self._bound_course(), np.full(len(data.states), np.nan)
         starts = drilled(course, data) if self._by_backup else evenly(data)
         if len(starts):
-            found = replay(self._known_model(), course, data, starts)
+            found = replay(self._known_model().step, course, data, starts)
             path = self._path(found.trajectory)
             errors = error_in_widths(np.abs(path.signals - found.signals), path.widths)
             scores[starts] = np.where(found.within[..., None], errors, 0.0).max(axis=(0, 2))
@@ -292,7 +311,7 @@ class Rollout(Quantifier):
         starts = drilled(course, held_out) if self._by_backup else evenly(held_out, WINDOWS_TO_CHOOSE)
         if not len(starts):
             return 0.0
-        found = replay(model, course, held_out, starts)
+        found = replay(model.step, course, held_out, starts)
         with np.errstate(over="ignore", invalid="ignore"):
             predicted = course.signals(found.trajectory.states)[1:]
             errors = np.abs(predicted - found.signals)[..., sides.which] / sides.scale
@@ -305,7 +324,7 @@ class Rollout(Quantifier):
         starts = drilled(course, data) if self._by_backup else evenly(data)
         if not len(starts):
             return
-        found = replay(self._known_model(), course, data, starts)
+        found = replay(self._known_model().step, course, data, starts)
         with np.errstate(over="ignore", invalid="ignore"):
             predicted = course.signals(found.trajectory.states)
             ways = np.cumsum(np.abs(np.diff(predicted, axis=0)), axis=0)

@@ -9,10 +9,17 @@ from safexp.quantifiers.base import Quantifier, Transitions
 
 
 class Unknown(Quantifier):
-    """Infinite width: an action is safe only where the threshold is at least 1, the largest cost.
+    """Quantifier that knows nothing: an action is safe only where the threshold is at least 1, the largest cost.
 
     With a budget this stops an episode when less than one largest cost remains, which is safe with probability 1 and
     needs no model: the baseline for quantifiers that learn.
+
+    Under a limit below the largest cost it certifies nothing: use a quantifier that learns, or `Known`.
+
+    Example:
+        >>> mean, width = safexp.Unknown().predict(np.zeros((1, 2)), np.zeros((1, 3, 1)))
+        >>> print(width)
+        [[inf inf inf]]
     """
 
     delta = 0.0
