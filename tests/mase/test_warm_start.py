@@ -25,10 +25,7 @@ def agent_of(learner, constraint=None, discrete=False, **options):
         constraint or Instantaneous(0.9),
         model,
         learner,
-        seed_data=log_of(discrete),
-        seed=0,
-        warm_start=True,
-        **options,
+        **{"seed_data": log_of(discrete), "seed": 0, "warm_start": True, **options},
     )
 
 
@@ -66,3 +63,16 @@ def test_what_cannot_be_cloned_is_named():
         agent_of(PPO, learner_options={"use_sde": True})
     with pytest.raises(ValueError, match=r"warm_start=True imitates the actions of a log: give seed_data=\.\.\., or"):
         MASE(Line(), Budget(3.0), Unknown(), PPO, warm_start=True)
+
+
+def test_a_gaussian_policy_takes_over_the_spread_of_the_log():
+    noisy = log_of()
+    actions = noisy.actions + 0.05 * np.random.default_rng(1).standard_normal(noisy.actions.shape).astype(np.float32)
+    agent = agent_of(PPO, seed_data=Log(STATES, actions, np.zeros(600)))
+    spread = float(agent.learner.policy.log_std.detach().exp())
+    assert 0.04 < spread < 0.15
+
+
+def test_a_given_spread_is_kept():
+    agent = agent_of(PPO, learner_options={"policy_kwargs": {"log_std_init": -0.7}})
+    assert float(agent.learner.policy.log_std.detach()) == pytest.approx(-0.7)

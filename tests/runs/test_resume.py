@@ -40,7 +40,8 @@ RUNS = {
         "quantifier": "exact-gp",
         "constraint": "instantaneous",
     }
-    | {"limit": 0.3, "imitation": 0.01, "warm_start": True},
+    | {"limit": 0.3, "imitation": 0.01, "warm_start": True}
+    | {"learner_options": {"n_steps": 32, "policy_kwargs": {"log_std_init": 0.0}}},  # wide, so that some are replaced
     "exact": {"task": "safexp/PlanarRobot-v0", "quantifier": "exact-gp", "limit": 2.0},
     "deep": {"quantifier": "deep-gp", "quantifier_options": {"num_inducing": 8, "first_steps": 5}, "steps": 384},
     "features": {"quantifier": "features", "quantifier_options": {"num_features": 16}, "steps": 384},

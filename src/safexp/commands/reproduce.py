@@ -13,6 +13,7 @@ def reproduce() -> int:
 def reproductions() -> dict[str, Callable[..., int]]:
     """Commands of the studies, by name."""
     from safexp.studies import glm_regret, goal1, grid_world_table, instantaneous, pendulum, swimmer
+    from safexp.studies.field import command as field
     from safexp.studies.safety_gym import command
 
     return {
@@ -24,4 +25,5 @@ def reproductions() -> dict[str, Callable[..., int]]:
         "pendulum": pendulum.main,
         "goal1": goal1.main,
         "swimmer": swimmer.main,
+        "field": field.main,
     }

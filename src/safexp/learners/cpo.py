@@ -20,11 +20,20 @@ class CPO(TrustRegionAlgorithm):
     cost of an *episode*: the mean length times the gradient of a step's mean cost advantage. The limit is kept in
     expectation, by the policies that training converges to; single episodes exceed it.
 
+    Use `MASE` where no episode may exceed the limit. If the cost stays above the limit, raise `n_steps`: its estimate
+    comes from the episodes that end in a rollout, and there must be some.
+
     Args:
         policy: like the `shared` arguments, see `TrustRegionAlgorithm`.
         env: the environments, with a cost in `info["cost"]`.
         cost_limit: largest mean cost of an episode; 0 works.
         cost_gamma: discount of the cost in the cost critic and its advantages.
+
+    Example:
+        >>> envs = gym.make_vec("safexp/PlanarRobot-v0", num_envs=2)
+        >>> learner = safexp.CPO("MlpPolicy", safexp.as_vec_env(envs), cost_limit=3.0, n_steps=64)
+        >>> learner.learn(128).num_timesteps
+        128
     """
 
     costly: ClassVar[bool] = True

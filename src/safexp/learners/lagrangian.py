@@ -40,6 +40,8 @@ class TRPOLagrangian(TrustRegionAlgorithm):
 
     The limit is kept in expectation and in the long run: λ lags behind the cost, so episodes exceed it throughout.
 
+    If λ oscillates, lower `penalty_lr` or use `penalty_derivative`. Use `MASE` where no episode may exceed the limit.
+
     Args:
         policy: like the `shared` arguments, see `TrustRegionAlgorithm`.
         env: the environments, with a cost in `info["cost"]`.
@@ -48,6 +50,12 @@ class TRPOLagrangian(TrustRegionAlgorithm):
         penalty_proportional: K_p of a PID controller.
         penalty_derivative: K_d of a PID controller.
         cost_gamma: discount of the cost in the cost critic and its advantages.
+
+    Example:
+        >>> envs = gym.make_vec("safexp/PlanarRobot-v0", num_envs=2)
+        >>> learner = safexp.TRPOLagrangian("MlpPolicy", safexp.as_vec_env(envs), cost_limit=3.0, n_steps=64)
+        >>> learner.learn(128).num_timesteps
+        128
     """
 
     costly: ClassVar[bool] = True

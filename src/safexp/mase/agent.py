@@ -41,6 +41,18 @@ class Agent(ABC):
     Args:
         envs: the environments.
         epoch_steps: number of steps of an off-policy learner in an epoch.
+
+    Example:
+        >>> from stable_baselines3 import PPO
+        >>> envs = gym.make_vec("safexp/PlanarRobot-v0", num_envs=2)
+        >>> options = {"n_steps": 32, "batch_size": 64, "n_epochs": 1}
+        >>> agent = safexp.MASE(envs, safexp.Budget(3.0), safexp.Unknown(), PPO, learner_options=options, seed=0)
+        >>> isinstance(agent, safexp.Agent)
+        True
+        >>> agent.on_epoch(lambda epoch: print(agent.learner.num_timesteps, "steps"))
+        >>> _ = agent.learn(128)
+        64 steps
+        128 steps
     """
 
     learner: BaseAlgorithm

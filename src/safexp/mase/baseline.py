@@ -32,12 +32,22 @@ from safexp.shield.decisions import Decision
 class Baseline(Agent):
     """Learner on recorded environments: `Recorded`, `Saute` or `EarlyTermination`.
 
+    Nothing here prevents violations, they are counted; use `MASE` to prevent them.
+
     Args:
         envs: the environments.
         learner: an SB3 algorithm class.
         learner_options: arguments of its constructor, including "policy"; our defaults where there are none.
         seed: seed of the learner and the environments.
         epoch_steps: number of steps of an off-policy learner in an epoch; for an on-policy one an epoch is a rollout.
+
+    Example:
+        >>> from stable_baselines3 import PPO
+        >>> envs = safexp.as_vec_env(gym.make_vec("safexp/PlanarRobot-v0", num_envs=2))
+        >>> options = {"n_steps": 64, "batch_size": 64, "n_epochs": 1}
+        >>> agent = safexp.Baseline(safexp.Recorded(envs, safexp.Budget(3.0)), PPO, learner_options=options, seed=0)
+        >>> agent.learn(128).learner.num_timesteps
+        128
     """
 
     def __init__(

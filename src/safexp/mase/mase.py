@@ -65,6 +65,10 @@ class _Proposal(NamedTuple):
 class MASE(Agent):
     """Training of any SB3 learner without breaking the constraint while it learns.
 
+    A run that starts with `NothingSafeError` needs seed data, a safe action or a backup. Many stops mean that the
+    quantifier is too unsure or that the machine has momentum: see `Backup`. For a training loop of your own use `wrap`;
+    for a controller that does not learn use `Shield`.
+
     Args:
         env: a Gymnasium `Env` or `VectorEnv`, or an SB3 `VecEnv`.
         constraint: the limits to keep.
@@ -98,7 +102,15 @@ class MASE(Agent):
             on-policy learner towards the executed actions where its proposals were replaced; 0 for none.
         trust: "uncalibrated" lets fitted, uncalibrated widths certify actions under a limit on every step; their miss
             rate is logged after the first epoch.
-        compiled: predict costs in C (`CompiledShield`), which needs a C compiler; see docs/c-export.md for what can be.
+        compiled: predict costs in C (`CompiledShield`), with a C compiler; docs/how-to/c-export.md lists what can be.
+
+    Example:
+        >>> from stable_baselines3 import PPO
+        >>> envs = gym.make_vec("safexp/PlanarRobot-v0", num_envs=4)
+        >>> options = {"n_steps": 32, "batch_size": 64, "n_epochs": 2}
+        >>> agent = safexp.MASE(envs, safexp.Budget(3.0), safexp.Unknown(), PPO, learner_options=options, seed=0)
+        >>> agent.learn(256).violations
+        0
     """
 
     def __init__(

@@ -33,9 +33,22 @@ def export_onnx(agent: MASE, path: str | Path) -> None:
     the remaining budget, `threshold` (n, K), the b_h of `ShieldedPolicy.threshold`; the output `action` has a batch
     axis too. All are single precision, discrete actions int64.
 
+    The shield is not in the file: wrap the policy in a `ShieldedPolicy`.
+
+    Args:
+        agent: the agent.
+        path: the file to write.
+
     Raises:
         MissingExtraError: if `onnx` is not installed.
         ValueError: if the policy is not a chain of layers on numbers.
+
+    Example:
+        >>> envs = gym.make_vec("safexp/PlanarRobot-v0", num_envs=2)
+        >>> agent = safexp.MASE(envs, safexp.Budget(3.0), safexp.Unknown(), safexp.TRPO, seed=0)
+        >>> safexp.export_onnx(agent, "policy.onnx")
+        >>> Path("policy.onnx").exists()
+        True
     """
     with needed_for("exporting a policy"):
         from onnx import checker, helper

@@ -20,9 +20,14 @@ from safexp.shield.logs import Log
 
 logger = logging.getLogger("safexp")
 
+LEAST_NOISE = 0.005
+"""Smallest standard deviation of a cloned policy, as a share of the range of an action."""
+
 
 def clone_log(learner: BaseAlgorithm, guard: Guard, log: Log, seed: int | None) -> Cloned:
     """Train a policy towards the actions of a log: its mean, or the log probability of discrete actions.
+
+    A Gaussian policy also takes over the spread of the log's actions around that mean, unless `log_std_init` is given.
 
     The log's observations are completed by the threshold at the start of an episode, if the learner sees one.
 
@@ -45,7 +50,22 @@ def clone_log(learner: BaseAlgorithm, guard: Guard, log: Log, seed: int | None) 
     def loss(rows: Any) -> Tensor:
         return actor.family.distance(actor(_rows(observations, rows)), wanted[rows])
 
-    return _told(clone(loss, list(actor.trained.values()), len(actions), rng))
+    found = _told(clone(loss, list(actor.trained.values()), len(actions), rng))
+    if isinstance(spaces[1], Box) and "log_std_init" not in (learner.policy_kwargs or {}):
+        _clone_noise(policy, observations, wanted)
+    return found
+
+
+@th.no_grad()
+def _clone_noise(policy: Any, observations: Any, wanted: Tensor) -> None:
+    """Set the standard deviation of a Gaussian policy to that of the log's actions around its mean.
+
+    A policy that explores more than the log begins with actions that the log does not have.
+    """
+    errors = policy.get_distribution(observations).distribution.mean - wanted
+    span = th.as_tensor(policy.action_space.high - policy.action_space.low, device=policy.device).reshape(-1)
+    least = LEAST_NOISE * span.to(errors.dtype)
+    policy.log_std.copy_(errors.square().mean(dim=0).sqrt().maximum(least).log())
 
 
 def take_policy(learner: BaseAlgorithm, model: BaseAlgorithm, guard: Guard) -> None:

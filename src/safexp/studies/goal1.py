@@ -1,4 +1,4 @@
-"""Look-ahead to a brake on the Goal tasks, from a log of driving and braking: docs/backups.md."""
+"""Look-ahead to a brake on the Goal tasks, from a log of driving and braking: docs/results/obstacles.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits on every step, learned from the log of a cautious controller alone: docs/instantaneous.md."""
+"""Limits on every step, learned from the log of a cautious controller alone: docs/results/instantaneous.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look-ahead to a backup on the inverted pendulum, from the log of a cautious controller: docs/backups.md."""
+"""Look-ahead to a backup on the inverted pendulum, from the log of a cautious controller: docs/results/backups.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look-ahead to a backup on the Swimmer under its velocity limit, from the log of a slow stroke: docs/backups.md."""
+"""Look-ahead to a backup on the velocity-limited Swimmer, from the log of a slow stroke: docs/results/backups.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the paper's Section 5 states wrongly, each shown by a case; docs/errata.md lists them all."""
+"""What the paper's Section 5 states wrongly, each shown by a case; docs/explanation/errata.md lists them all."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ def sno_mdp(world: GridWorld, *, steps: int = 200, beta: float = 4.0, settings: 
     """Run SNO-MDP, which assumes `world.threshold` throughout.
 
     `beta` scales the confidence interval of a move's safety. The original's 2 is not safe; see
-    docs/grid-world.md.
+    docs/results/grid-world.md.
     """
 
     def judge(mean: Array, deviation: Array) -> Belief:
