@@ -6,7 +6,7 @@ READY := .venv/.ready
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test quick lint bench faults soak mutants clean
+.PHONY: setup demo test quick lint docs docs-serve dist bench faults soak mutants clean
 
 setup: $(READY)
 
@@ -40,6 +40,19 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 
+# The site, in build/site; a broken link, or a public name without an entry, is an error. Nothing is fetched.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+docs-serve: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+# Wheel and sdist of a release, in dist.
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+
 bench: $(READY)
 	$(BIN)/python tools/step_overhead.py
 	$(BIN)/safexp bench tasks
@@ -59,4 +72,4 @@ mutants: $(READY)
 	PYTHONPATH=tools $(BIN)/python -m mutants $(MUTANTS)
 
 clean:
-	rm -rf .venv runs dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv runs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

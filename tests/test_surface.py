@@ -13,7 +13,7 @@ import pytest
 import safexp
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").rglob("*.*"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.*"))]
 DEEP = re.compile(r"\b(?:from|import) safexp\.\w|\bsafexp\.(?!safety_gymnasium\b)[a-z_]+\.[A-Za-z_]+")
 """Imports from inside the package, and dotted names of its modules."""
 RECORDS = {"Answer", "Decision", "Decisions", "Examination", "Floor", "Knowledge", "Link", "Log"} | {

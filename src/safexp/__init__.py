@@ -48,6 +48,7 @@ from safexp.quantifiers import (
     Rollout,
     SparseGP,
     Transitions,
+    Twin,
     Unknown,
 )
 from safexp.shield.certificate_onnx import export_certificate
@@ -88,7 +89,7 @@ if TYPE_CHECKING:
     from safexp.tasks.navigation import Layout, NavigationVectorEnv
     from safexp.tasks.navigation.suite import LAYOUTS
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "CPO",
@@ -165,6 +166,7 @@ __all__ = [
     "TRPOLagrangian",
     "Taken",
     "Transitions",
+    "Twin",
     "Unknown",
     "Within",
     "adapt",

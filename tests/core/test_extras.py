@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import safexp
 from safexp.core import extras
 from safexp.core.extras import EXTRAS, MissingExtraError, needed_for
 
@@ -21,6 +22,9 @@ IMPORTED_AS = {
     "PIL": "pillow",
     "imageio_ffmpeg": "imageio-ffmpeg",
     "mlflow": "mlflow-skinny",
+    "gym_electric_motor": "gym-electric-motor",
+    "highway_env": "highway-env",
+    "gymnasium_robotics": "gymnasium-robotics",
 }
 WITHOUT = """
 import importlib.abc, sys
@@ -41,7 +45,9 @@ def run_without(missing: str, program: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_example_of_the_documentation() -> None:
-    assert doctest.testmod(extras) == (0, 1)
+    found = doctest.testmod(extras, extraglobs={"safexp": safexp})
+    assert found.failed == 0
+    assert found.attempted == 3
 
 
 @pytest.mark.parametrize("package", ["torch", "torch.nn.functional"])
@@ -60,7 +66,7 @@ def test_other_errors_pass_through() -> None:
 
 def test_every_package_is_in_the_extra_that_is_named() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert {*EXTRAS, "all", "dev"} == set(project)
+    assert {*EXTRAS, "all", "dev", "docs"} == set(project)
     for extra, packages in EXTRAS.items():
         for package in packages:
             name = IMPORTED_AS.get(package, package)

@@ -2,26 +2,29 @@
 
 import builtins
 import inspect
+import itertools
 import re
+import shlex
 import symtable
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import safexp
+from safexp.cli import main
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 
 READERS_OWN = {
     "c-export.md": {"observation", "action", "threshold"},
-    "README.md": {"observation_space", "action_space", "observation", "observations", "actions", "costs", "controller"},
     "backups.md": {"envs", "regulator", "brake", "veer_left", "veer_right"},
     "obstacles.md": {"envs", "log", "brake", "drive_out"},
     "emergency-stop.md": {"envs", "brake"},
-    "check.md": {"env"},
+    "environment.md": {"env"},
     "doctor.md": {"shield", "env", "controller", "cautious_controller"},
     "deployment.md": {"low", "high", "env", "controller", "cautious_controller", "brake", "running", "plant"},
 }
@@ -49,12 +52,54 @@ def undefined(text: str) -> set[str]:
     return missing
 
 
-def test_the_example_runs(tmp_path, monkeypatch, capsys):
-    block, one_liner, _ = blocks(README.read_text())
-    assert len([line for line in block.splitlines() if line]) <= 15
+def write_oven_log(path: Path) -> None:
+    """Log of a cautious controller of an oven, as the README describes it."""
+    rng, rows = np.random.default_rng(0), ["episode,s0,a0,temperature"]
+    for episode in range(65):
+        now, target = rng.uniform(20.0, 60.0), rng.uniform(30.0, 72.0)
+        for _ in range(20):
+            heat = 0.0 if now > 74.0 else float(np.clip(0.3 + 0.05 * (target - now) + rng.normal(0.0, 0.2), 0.0, 1.0))
+            following = now + 6.0 * heat - 0.04 * (now - 20.0) + rng.normal(0.0, 0.05)
+            rows.append(f"{episode},{now},{heat},{following}")
+            now = following
+    path.write_text("\n".join(rows))
+
+
+def commands(text: str) -> list[list[str]]:
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    lines = "".join(block for language, block in fenced if not language).splitlines()
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("safexp ")]
+
+
+SHORTER = {"--steps": "2048", "--worlds": "1", "--from": str(ROOT / "results" / "safety-gym")}
+EPOCHS = {"small": ["--epochs", "1", "--evaluation", "2"]}
+
+
+@pytest.mark.slow
+def test_all_code_and_commands_of_the_readme_run(tmp_path, monkeypatch, capsys):
+    text = README.read_text()
+    assert len(text.splitlines()) <= 150
     monkeypatch.chdir(tmp_path)
+    write_oven_log(tmp_path / "oven.csv")
     names: dict[str, object] = {}
-    exec(block.replace("30_000", "2_048") + one_liner, names)
+    for block in blocks(text):
+        exec(block, names)
+    printed = capsys.readouterr().out
+    assert "[1.] proposal" in printed
+    assert "0 violations in" in printed
+    asked = commands(text)
+    assert [words[0] for words in asked] == ["doctor", *["reproduce"] * 3, "check", "train", "report"]
+    for words in asked:
+        short = [SHORTER.get(before, word) for before, word in itertools.pairwise(["", *words])]
+        more = EPOCHS.get(short[short.index("--scale") + 1], []) if "--scale" in short else []
+        assert main([*short, *more]) == 0, capsys.readouterr()
+    assert (tmp_path / "runs" / "robot.html").is_file()
+
+
+def test_the_first_run_runs(tmp_path, monkeypatch, capsys):
+    (block,) = blocks((ROOT / "docs" / "start" / "first-run.md").read_text())
+    monkeypatch.chdir(tmp_path)
+    exec(block.replace("30_000", "2_048"), {})
     assert "0 violations in" in capsys.readouterr().out
 
 
@@ -70,5 +115,5 @@ def test_a_missing_import_is_found():
 
 
 def test_the_page_on_python_has_all_arguments_of_mase():
-    table = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "python.md").read_text(), re.MULTILINE)
+    table = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "reference" / "python.md").read_text(), re.MULTILINE)
     assert list(inspect.signature(safexp.MASE).parameters) == table[: table.index("compiled") + 1]

@@ -21,6 +21,7 @@ def test_all_episodes_with_their_settings(make_run: MakeRun, tmp_path: Path) -> 
     assert set(frame.loc[frame["label"] == "mase", "seed"]) == {7}
     assert set(frame.loc[frame["label"] == "PPO alone", "learner_options.n_steps"]) == {64}
     assert set(frame["status"]) == {"finished"}
+    assert frame["cost"].dtype.kind == "f" and set(frame["settings.cost"]) == {"cost"}
     assert safexp.read_runs(tmp_path / "a", tmp_path / "b").equals(frame)
 
 

@@ -23,7 +23,8 @@ from safexp.doctor.models import SPLITS, Split, exact_settings
 from safexp.doctor.subject import inferred_actions, inferred_observations
 from safexp.quantifiers import GLM, Calibrated, ChangeModel, DeepGP, ExactGP, FeatureRegression, Quantifier, SparseGP
 from safexp.quantifiers.base import CHUNK, Transitions, rows_of, stretches_of
-from safexp.quantifiers.calibrated import by_boldness, stretch_maxima, transition_scores
+from safexp.quantifiers.boldness import by_boldness, stretch_maxima
+from safexp.quantifiers.calibrated import transition_scores
 from safexp.shield.certificates import certificate_for
 from safexp.shield.logs import Log, read_log
 from safexp.shield.transitions import transitions_of

@@ -50,6 +50,11 @@ class EnvCheck:
         verdict: the severity as a sentence.
         findings: all findings, in the order of the checks.
         steps: number of steps taken.
+
+    Example:
+        >>> found = safexp.check_env(gym.make("safexp/PlanarRobot-v0"), safexp.Budget(3.0), steps=200)
+        >>> [finding.subject for finding in found.findings if finding.severity == "stop"]
+        []
     """
 
     severity: Severity
@@ -75,6 +80,8 @@ def check_env(
     Episodes are played with random actions, repeated with the same seeds, and repeated up to a step with another action
     in it. The environment is left open.
 
+    A finding of severity "stop" must be fixed before training; each has its remedy.
+
     Args:
         env: one environment; also one whose `step` returns six values.
         constraint: the limits that training has to keep.
@@ -84,8 +91,7 @@ def check_env(
         seed: seed of the first episode and of the random actions.
 
     Example:
-        >>> import gymnasium as gym
-        >>> found = check_env(gym.make("safexp/PlanarRobot-v0"), safexp.Budget(3.0), steps=500)
+        >>> found = safexp.check_env(gym.make("safexp/PlanarRobot-v0"), safexp.Budget(3.0), steps=200)
         >>> found.verdict
         'Good: no fault found.'
     """

@@ -89,7 +89,7 @@ def timing_findings(trials: Sequence[Trial], probe: Probe, budget: int) -> list[
             "caution",
             f"{found} ({count}).",
             "One step ahead is not enough: a certificate must look further.",
-            "Give a backup controller (docs/backups.md).",
+            "Give a backup controller (docs/how-to/backups.md).",
         )
     ]
 

@@ -19,7 +19,21 @@ SINGLE = 2.0**-23
 
 
 class SignalError(ValueError):
-    """An environment returned a `value` that no cost or signal can have."""
+    """Error for a `value` from an environment that no cost or signal can have.
+
+    Give the constraint the right `cost_max`, or fix the sensor or cost function.
+
+    Example:
+        >>> def cost(observations, actions, following):
+        ...     return -np.ones(len(observations))
+        >>> env = safexp.wrap(gym.make("safexp/PlanarRobot-v0"), safexp.Budget(3.0, cost=cost), safexp.Unknown())
+        >>> _ = env.reset(seed=0)
+        >>> try:
+        ...     _ = env.step(np.zeros(2, np.float32))
+        ... except safexp.SignalError as error:
+        ...     print(str(error).partition(";")[0])
+        environment 0 gave -1.0: the cost function must lie in [0, 1]
+    """
 
     def __init__(self, value: float, message: str) -> None:
         super().__init__(message)

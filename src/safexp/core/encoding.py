@@ -71,6 +71,8 @@ def decode_observations(space: spaces.Space[Any], states: Array) -> Observations
 
 def encoded_size(space: spaces.Space[Any]) -> int:
     """Length of an encoded observation of this space."""
+    if isinstance(space, spaces.Tuple):
+        space = as_dict_space(space)
     if isinstance(space, spaces.Dict):
         return sum(encoded_size(part) for part in space.spaces.values())
     return int(space.n) if isinstance(space, spaces.Discrete) else int(np.prod(space.shape or ()))
@@ -132,7 +134,7 @@ def choices(space: ActionSpace) -> Array:
     if isinstance(space, spaces.Discrete):
         return np.eye(int(space.n))
     assert not isinstance(space, spaces.Box)
-    sizes = _sizes(space)
+    sizes = entry_sizes(space)
     rows = np.indices(sizes).reshape(len(sizes), -1).T
     if isinstance(space, spaces.MultiBinary):
         return rows.astype(np.float64)
@@ -147,7 +149,7 @@ def index_of(space: ActionSpace, encoded: Array) -> NDArray[np.int64]:
     columns = encoded
     if isinstance(space, spaces.MultiDiscrete):
         columns = np.stack([p.argmax(axis=1) for p in np.split(encoded, np.cumsum(space.nvec.ravel())[:-1], 1)], axis=1)
-    return np.ravel_multi_index(tuple(columns.astype(np.int64).T), _sizes(space))
+    return np.ravel_multi_index(tuple(columns.astype(np.int64).T), entry_sizes(space))
 
 
 def changed_entries(space: ActionSpace, candidates: Array, proposals: Array) -> Array:
@@ -175,7 +177,10 @@ def as_dict_space(space: spaces.Tuple[Any]) -> spaces.Dict:
     return spaces.Dict(named(tuple(space.spaces)))
 
 
-def _sizes(space: spaces.MultiDiscrete | spaces.MultiBinary) -> tuple[int, ...]:
+def entry_sizes(space: spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary) -> tuple[int, ...]:
+    """Number of choices for every entry of an action of a finite space."""
+    if isinstance(space, spaces.Discrete):
+        return (int(space.n),)
     if isinstance(space, spaces.MultiBinary):
         return (2,) * int(np.prod(space.shape))
     return tuple(space.nvec.ravel().tolist())
@@ -193,7 +198,7 @@ def check_action_space(space: spaces.Space[Any]) -> ActionSpace:
     if isinstance(space, spaces.Discrete):
         return space
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
-        if (number := math.prod(_sizes(space))) > MOST_CHOICES:
+        if (number := math.prod(entry_sizes(space))) > MOST_CHOICES:
             raise ValueError(
                 f"action space {space} has {number:,} actions, all of which a shield would ask about in every state; "
                 f"at most {MOST_CHOICES:,} are supported: decide fewer of its entries at a time, or give coarser ones."

@@ -19,13 +19,23 @@ EXTRAS = MappingProxyType(
         "video": ("imageio_ffmpeg",),
         "wandb": ("wandb",),
         "mlflow": ("mlflow",),
+        "field": ("gym_electric_motor", "highway_env", "gymnasium_robotics", "pcgym"),
     }
 )
 """Import names of the packages of each extra."""
 
 
 class MissingExtraError(ImportError):
-    """An optional dependency is not installed; the message names the extra to install."""
+    """Error for an optional dependency that is not installed; the message names the extra.
+
+    Example:
+        >>> try:
+        ...     export = safexp.export_onnx
+        ... except safexp.MissingExtraError as error:
+        ...     print(error)  # names the extra: pip install 'safexp[train]'
+        >>> issubclass(safexp.MissingExtraError, ImportError)
+        True
+    """
 
 
 @contextmanager

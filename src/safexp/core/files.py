@@ -31,7 +31,18 @@ NONSENSE = (LookupError, TypeError, AttributeError, RuntimeError, ArithmeticErro
 
 
 class CheckpointError(ValueError):
-    """A file cannot be used; the message says why."""
+    """Error for a file that cannot be used; the message says why.
+
+    Load an older file, or write the file again with this version.
+
+    Example:
+        >>> _ = Path("agent.safexp").write_bytes(b"damaged")
+        >>> try:
+        ...     safexp.Shield.load("agent.safexp")
+        ... except safexp.CheckpointError as error:
+        ...     print(str(error).rpartition(": ")[2])
+        it is corrupt or another kind of file; write it again.
+    """
 
 
 def write(path: Path, document: Document, arrays: Arrays, form: str = FORMAT) -> None:

@@ -22,7 +22,8 @@ class Linear:
         constant: the constant, () or (S,).
 
     Example:
-        >>> Linear([1.0, 0.1], [0.0])(np.array([[2.0, 3.0]]), np.array([[5.0]]))
+        >>> next_level = safexp.Linear([1.0, 0.1], [0.0])
+        >>> next_level(np.array([[2.0, 3.0]]), np.array([[5.0]]))
         array([2.3])
     """
 
@@ -59,7 +60,8 @@ class LinearFeedback:
         high: largest action, () or (da,).
 
     Example:
-        >>> LinearFeedback([[0.0, -2.0]], low=-1.0, high=1.0)(np.array([[0.3, 0.1], [0.0, 4.0]]))
+        >>> brake = safexp.LinearFeedback([[0.0, -2.0]], low=-1.0, high=1.0)
+        >>> brake(np.array([[0.3, 0.1], [0.0, 4.0]]))
         array([[-0.2],
                [-1. ]])
     """

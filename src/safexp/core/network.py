@@ -14,7 +14,12 @@ Activation = Literal["", "tanh", "relu", "sigmoid", "elu", "leaky_relu"]
 
 
 class Layer(NamedTuple):
-    """Fully connected layer: weights (inputs, outputs), biases (outputs,), activation and its slope below 0."""
+    """Fully connected layer: weights (inputs, outputs), biases (outputs,), activation and its slope below 0.
+
+    Example:
+        >>> safexp.Layer(np.ones((2, 1)), np.zeros(1), "tanh").activation
+        'tanh'
+    """
 
     weights: Array
     biases: Array
@@ -37,6 +42,12 @@ class Network:
         largest_thresholds: (K,) if the observation is followed by thresholds: their largest values, by which they are
             divided before they are clipped to [0, 1].
         start: number of the first discrete action.
+
+    Example:
+        >>> layer = safexp.Layer(np.array([[1.0], [-2.0]]), np.zeros(1), "tanh")
+        >>> policy = safexp.Network([layer], low=[-1.0], high=[1.0])
+        >>> print(policy(np.array([[0.5, 0.1]])).round(3))
+        [[0.291]]
     """
 
     def __init__(

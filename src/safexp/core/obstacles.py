@@ -30,7 +30,7 @@ class Obstacles:
         speed: largest distance that an obstacle can move in a step; 0 for stationary ones.
 
     Example:
-        >>> Obstacles(1, 0.2).sources
+        >>> safexp.Obstacles(1, 0.2).sources
         ('pose[0]', 'pose[1]', 'pose[2]', 'hazards[0]', 'hazards[1]')
     """
 

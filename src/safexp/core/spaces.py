@@ -27,6 +27,8 @@ def describe_space(space: spaces.Space[Any]) -> Document:
         return {"kind": "MultiBinary", "n": plain(space.n)}
     if isinstance(space, spaces.Dict):
         return {"kind": "Dict", "spaces": {key: describe_space(part) for key, part in space.spaces.items()}}
+    if isinstance(space, spaces.Tuple):
+        return {"kind": "Tuple", "spaces": [describe_space(part) for part in space.spaces]}
     raise CheckpointError(f"the space {space} cannot be saved.")
 
 
@@ -48,5 +50,7 @@ def build_space(document: Document) -> spaces.Space[Any]:
             return spaces.MultiBinary(shape)
         case "Dict":
             return spaces.Dict({key: build_space(part) for key, part in document["spaces"].items()})
+        case "Tuple":
+            return spaces.Tuple([build_space(part) for part in document["spaces"]])
         case other:
             raise CheckpointError(f"the file has a space of unknown kind {other!r}.")

@@ -92,6 +92,19 @@ class Examination:
         lines: Python code that builds the recommended shield; empty if none can be recommended.
         lookahead_lines: where one step ahead is not enough, Python code of a shield that looks ahead to a backup: a
             template to which the backup controller must be added.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> states, actions = np.zeros((300, 1)), rng.uniform(-0.3, 0.3, (300, 1))
+        >>> for step in range(1, 300):
+        ...     states[step] = 0.9 * states[step - 1] + actions[step - 1] if step % 10 else 0.0
+        >>> log = safexp.Log(states, actions, episodes=np.arange(300) // 10)
+        >>> limits = safexp.Within(0, low=-1.0, high=1.0)
+        >>> found = safexp.examine(log, constraint=limits, delta=0.1, quantifiers=["FeatureRegression"])
+        >>> print(found.severity)
+        ok
+        >>> print([line for line in found.lines.splitlines() if line.startswith("quantifier")][0])
+        quantifier = Calibrated(ChangeModel(FeatureRegression(delta=0.1), inputs=(1,)), delta=0.1)
     """
 
     log: str
@@ -125,6 +138,8 @@ def examine(
 ) -> Examination:
     """Examine a log for limits on its signals.
 
+    A verdict of "stop" names what to log next. Afterwards test the shield in a closed loop with `Shield.rehearse`.
+
     Args:
         log: logged transitions, or a file that `read_log` reads.
         constraint: `Within`, or `AllOf` of them.
@@ -138,6 +153,17 @@ def examine(
 
     Raises:
         ValueError: if the log lacks what the constraint reads, or does not fit the spaces.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> states, actions = np.zeros((300, 1)), rng.uniform(-0.3, 0.3, (300, 1))
+        >>> for step in range(1, 300):
+        ...     states[step] = 0.9 * states[step - 1] + actions[step - 1] if step % 10 else 0.0
+        >>> log = safexp.Log(states, actions, episodes=np.arange(300) // 10)
+        >>> limits = safexp.Within(0, low=-1.0, high=1.0)
+        >>> found = safexp.examine(log, constraint=limits, delta=0.1, quantifiers=["FeatureRegression"])
+        >>> print(found.verdict)
+        Good: an honest shield can be made from this log.
     """
     if not 0 < delta < 1:
         raise ValueError(f"delta={delta} must lie in (0, 1).")

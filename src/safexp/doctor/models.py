@@ -16,7 +16,8 @@ from safexp.core.findings import Finding, listed, percent
 from safexp.doctor.subject import LimitedSignals
 from safexp.quantifiers import ChangeModel, ExactGP, FeatureRegression, Quantifier, SparseGP
 from safexp.quantifiers.base import Transitions, rows_of, stretches_of
-from safexp.quantifiers.calibrated import by_boldness, ladder, stretch_maxima, transition_scores
+from safexp.quantifiers.boldness import by_boldness, ladder, stretch_maxima
+from safexp.quantifiers.calibrated import transition_scores
 from safexp.quantifiers.trend import Trend
 from safexp.shield.certificates import certificate_for
 

@@ -22,8 +22,8 @@ def check_drives_on(venv: VecEnv) -> None:
         raise ValueError(
             f"Reset(after=...) drives on only where an episode was stopped, and {type(inner.envs).__name__} steps all "
             "environments at once: make it with vectorization_mode='sync' and without vector wrappers, use an SB3 "
-            "VecEnv, give it a method step_some (docs/emergency-stop.md), or leave `after` out, which takes the stop "
-            "to be free."
+            "VecEnv, give it a method step_some (docs/how-to/emergency-stop.md), or leave `after` out, which takes the "
+            "stop to be free."
         )
 
 

@@ -19,11 +19,19 @@ class EarlyTermination(Recording):
     `Guard` stops before a cost can be incurred; here it has been incurred, so every stop is a violation. The account of
     spent costs is reset at the end of every episode, whatever ended it.
 
+    A baseline: `MASE` stops before the violation.
+
     Args:
         venv: the environments.
         constraint: turns costs into thresholds.
         show_threshold: append the threshold to the observation, as for MASE; the constraint's choice by default.
         penalty: subtracted from the reward of the step that breaks the constraint.
+
+    Example:
+        >>> envs = safexp.as_vec_env(gym.make_vec("safexp/PlanarRobot-v0", num_envs=2))
+        >>> ending = safexp.EarlyTermination(envs, safexp.Budget(3.0))
+        >>> ending.reset().shape
+        (2, 5)
     """
 
     def __init__(

@@ -68,6 +68,8 @@ class Guard(Recording):
     state is safe. If an episode was stopped, the new first states are queried as well. Where the thresholds allow
     everything, the quantifier is never queried.
 
+    Made by `MASE` and `wrap`; use those unless you build an algorithm of your own.
+
     Args:
         venv: the environments.
         constraint: turns costs into thresholds.
@@ -76,6 +78,16 @@ class Guard(Recording):
         shielding: False runs every proposal and never stops: the bare learner, with the same records.
         show_threshold: append the threshold to the observation; the constraint's choice by default.
         backup: takes over, or ends the episode, where nothing is certified; `Reset` by default.
+
+    Example:
+        >>> envs = safexp.as_vec_env(gym.make_vec("safexp/PlanarRobot-v0", num_envs=2))
+        >>> shield = safexp.Shield(safexp.Unknown(), envs.observation_space, envs.action_space)
+        >>> guard = safexp.Guard(envs, safexp.Budget(3.0), shield, safexp.Penalty(0.3))
+        >>> guard.reset().shape
+        (2, 5)
+        >>> observations, rewards, dones, infos = guard.step(np.zeros((2, 2), np.float32))
+        >>> round(float(infos[0]["shield"]["threshold"]), 3)
+        3.0
     """
 
     def __init__(

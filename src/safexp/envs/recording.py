@@ -43,7 +43,20 @@ class Chosen(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Result of a step, its scaled costs, and the thresholds of these costs, both (n,) or (n, K)."""
+    """Result of a step, its scaled costs, and the thresholds of these costs, both (n,) or (n, K).
+
+    Example:
+        >>> class Charged(safexp.Recording):
+        ...     def judge(self, taken: safexp.Taken) -> safexp.Outcome:
+        ...         return safexp.Outcome(taken.received.rewards - taken.costs, np.zeros(self.num_envs, dtype=bool))
+        ...     def shown(self, observations, thresholds, rows=slice(None)):
+        ...         return observations
+        >>> envs = safexp.as_vec_env(gym.make_vec("safexp/PlanarRobot-v0", num_envs=2))
+        >>> charged = Charged(envs, safexp.Budget(3.0), envs.observation_space)
+        >>> _ = charged.reset()
+        >>> charged.step(np.zeros((2, 2), np.float32))[1].shape
+        (2,)
+    """
 
     received: Received
     costs: Array
@@ -51,7 +64,12 @@ class Taken(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Rewards (n,) of a step as the learner gets them, and the episodes that it stops."""
+    """Rewards (n,) of a step as the learner gets them, and the episodes that it stops.
+
+    Example:
+        >>> safexp.Outcome(rewards=np.array([1.0, -1.0]), stopped=np.array([False, True])).stopped
+        array([False,  True])
+    """
 
     rewards: Array
     stopped: Flags
@@ -71,11 +89,24 @@ class Recording(VecEnvWrapper, ABC):
     the outcome of a step (`judge`); it may execute other actions than the proposals (`choose`), inspect a step (`note`)
     and the states in which environments arrive (`arrived`), and start episodes in its own way (`begin`, `restart`).
 
+    If `read` fails, `SignalError` names the environment and the value.
+
     Args:
         venv: the environments.
         constraint: defines violations.
         observation_space: space of the learner's observations.
         braking: reserved part of the thresholds (`Account`).
+
+    Example:
+        >>> class Halved(safexp.Recording):
+        ...     def judge(self, taken):
+        ...         return safexp.Outcome(taken.received.rewards / 2, np.zeros(self.num_envs, dtype=bool))
+        ...     def shown(self, observations, thresholds, rows=slice(None)):
+        ...         return observations
+        >>> envs = safexp.as_vec_env(gym.make_vec("safexp/PlanarRobot-v0", num_envs=2))
+        >>> halved = Halved(envs, safexp.Budget(3.0), envs.observation_space)
+        >>> halved.reset().shape
+        (2, 4)
     """
 
     def __init__(
@@ -211,7 +242,21 @@ class Recording(VecEnvWrapper, ABC):
 
 
 class Recorded(Recording):
-    """Unmodified environments, recorded."""
+    """Unmodified environments whose episodes, costs and violations are recorded.
+
+    Args:
+        venv: the environments (`as_vec_env`).
+        constraint: defines violations.
+
+    Example:
+        >>> envs = safexp.as_vec_env(gym.make_vec("safexp/PlanarRobot-v0", num_envs=2))
+        >>> recorded = safexp.Recorded(envs, safexp.Budget(3.0))
+        >>> _ = recorded.reset()
+        >>> for _ in range(200):
+        ...     _ = recorded.step(np.zeros((2, 2), np.float32))
+        >>> len(recorded.recorder.episodes)
+        4
+    """
 
     def __init__(self, venv: VecEnv, constraint: Constraint) -> None:
         super().__init__(venv, constraint, venv.observation_space)

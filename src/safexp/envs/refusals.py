@@ -26,7 +26,19 @@ UNKNOWN = (
 
 
 class NothingSafeError(RuntimeError):
-    """No action can be certified in any first state."""
+    """Error at a reset: no action can be certified in any first state.
+
+    Give a log (`seed_data`), a safe action, a `seed_controller` or a `Backup`, or a looser limit; the message says what
+    the quantifier lacks.
+
+    Example:
+        >>> env = safexp.wrap(gym.make("safexp/PlanarRobot-v0"), safexp.Instantaneous(0.3), safexp.Unknown())
+        >>> try:
+        ...     _ = env.reset(seed=0)
+        ... except safexp.NothingSafeError as error:
+        ...     print(str(error).partition(".")[0])
+        nothing can be certified in the first state
+    """
 
 
 def advice(constraint: Constraint, shield: Shield, measured: Array) -> str:

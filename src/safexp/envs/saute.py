@@ -18,11 +18,13 @@ REMAINING = "remaining"
 
 
 class Saute(Recording):
-    """Augments the observation with z, the remaining share of the budget, and pays `unsafe_reward` once z ≤ 0.
+    """Environments of Sauté RL: the observation includes the remaining share z of the budget, and reward ends with it.
 
     z₀ = 1 and z' = (z − cost / d) / γ_g. With the constraint's own discount, d is its limit. A γ_g < 1 for an
     undiscounted budget over T steps rescales it, d = limit · (1 − γ_gᵀ) / ((1 − γ_g) T): the discounted cost of an
     episode that spends the limit evenly.
+
+    A baseline that discourages violations; `MASE` prevents them.
 
     Args:
         venv: the environments.
@@ -30,6 +32,12 @@ class Saute(Recording):
         discount: γ_g; by default the constraint's.
         horizon: T, the length of an episode; required if the discount is not the constraint's.
         unsafe_reward: replaces the reward once the budget is spent.
+
+    Example:
+        >>> envs = safexp.as_vec_env(gym.make_vec("safexp/PlanarRobot-v0", num_envs=2))
+        >>> augmented = safexp.Saute(envs, safexp.Budget(3.0))
+        >>> augmented.reset()[:, -1]
+        array([1., 1.])
     """
 
     def __init__(

@@ -8,10 +8,26 @@ import gymnasium as gym
 
 
 def adapt(env: Any, cost_max: float = 1.0) -> SixTuple:
-    """Gymnasium environment from one with Safety-Gymnasium's (observation, reward, cost, terminated, truncated, info).
+    """Wrap an environment whose step returns Safety-Gymnasium's six values as a Gymnasium environment.
 
     The cost goes to `info["cost"]`, divided by `cost_max`, the largest cost of one step, so that it lies in [0, 1].
     `env` needs `reset`, `step` and its two spaces; it need not be a Gymnasium class.
+
+    Args:
+        env: has `reset`, `step` and its two spaces; it need not be a Gymnasium class.
+        cost_max: largest cost of one step, in the environment's units.
+
+    Example:
+        >>> class Six:
+        ...     observation_space = action_space = gym.spaces.Box(-1.0, 1.0, (1,))
+        ...     def reset(self, *, seed=None, options=None):
+        ...         return np.zeros(1, np.float32), {}
+        ...     def step(self, action):
+        ...         return np.zeros(1, np.float32), 1.0, 5.0, False, False, {}
+        >>> env = safexp.adapt(Six(), cost_max=10.0)
+        >>> _ = env.reset()
+        >>> env.step(np.zeros(1, np.float32))[-1]["cost"]
+        0.5
     """
     return SixTuple(env, cost_max)
 

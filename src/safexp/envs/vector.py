@@ -34,7 +34,16 @@ AnyWrapper = gym.Wrapper[Any, Any, Any, Any]
 
 
 def as_vec_env(env: Any) -> VecEnv:
-    """The same environment, or environments, with SB3's interface and same-step resets."""
+    """Give an environment, or several, SB3's interface with same-step resets.
+
+    Args:
+        env: a Gymnasium `Env` or `VectorEnv`, or an SB3 `VecEnv`, which is returned as it is.
+
+    Example:
+        >>> envs = safexp.as_vec_env(gym.make_vec("safexp/PlanarRobot-v0", num_envs=3))
+        >>> envs.num_envs, envs.reset().shape
+        (3, (3, 4))
+    """
     if isinstance(env, VecEnv):
         return check_wrappers(env)
     if isinstance(env, VectorEnv):

@@ -234,8 +234,6 @@ def wrap(
 ) -> Any:
     """Shield between any training loop and its environments, as an ordinary Gymnasium wrapper.
 
-        env = safexp.wrap(gym.make("safexp/PlanarRobot-v0"), safexp.Budget(3.0), safexp.Unknown())
-
     The result is an `Env` or a `VectorEnv`, whichever was given, and behaves as it does under `MASE`: only certified
     actions are executed, an episode without any is handed to the backup or stopped (`terminated`) with its penalty, and
     the threshold is appended to the observation if it depends on the past. `info["shield"]` describes every step:
@@ -245,6 +243,9 @@ def wrap(
     Call `end_epoch()` after each update of the policy: it refits the quantifier to what was executed. On-policy
     learners learn from the action that they proposed, off-policy ones from `info["shield"]["action"]`. Proposals out
     of bounds are clipped.
+
+    If the first reset raises `NothingSafeError`, give seed data, a safe action or a backup. `MASE` does all of this for
+    Stable-Baselines3.
 
     Args:
         env: a Gymnasium `Env` or `VectorEnv`.
@@ -263,6 +264,16 @@ def wrap(
         autoreset_mode: what a `VectorEnv` returns when an episode ends: SAME_STEP the first observation of the next
             one, with the last one in `info["final_obs"]`; DISABLED the last one, and the first one after a reset with
             options={"reset_mask": ...}.
+
+    Example:
+        >>> env = safexp.wrap(gym.make("safexp/PlanarRobot-v0"), safexp.Budget(3.0), safexp.Unknown())
+        >>> observation, info = env.reset(seed=0)
+        >>> observation, reward, terminated, truncated, info = env.step(env.action_space.high)
+        >>> info["shield"]["intervened"]
+        False
+        >>> _ = env.end_epoch()
+        >>> env.violations
+        0
     """
     if autoreset_mode not in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED):
         raise ValueError(

@@ -41,7 +41,21 @@ def film(moments: Iterable[Moment], constraint: Constraint, title: str, fps: int
 
 
 def picture_of(moment: Moment, constraint: Constraint, title: str) -> Picture:
-    """One moment as a picture (SIZE, SIZE + PANEL, 3)."""
+    """Draw one moment of a played episode, as an RGB picture (480, 768, 3).
+
+    Args:
+        moment: a moment of `Player.play`, of a player that was loaded with `filmed=True`.
+        constraint: its constraint, for the gauge of the threshold.
+        title: text above the gauge.
+
+    Example:
+        >>> options = {"n_steps": 16, "batch_size": 64, "n_epochs": 1}
+        >>> config = safexp.RunConfig(steps=64, num_envs=4, learner_options=options, out=Path("runs/first"))
+        >>> player = safexp.Player.load(safexp.run(config), filmed=True)
+        >>> moment = next(player.play(1))
+        >>> safexp.picture_of(moment, player.agent.envs.constraint, "first").shape
+        (480, 768, 3)
+    """
     image = Image.new("RGB", (SIZE + PANEL, SIZE), PAPER)
     image.paste(_map(moment.view), (0, 0))
     pen, left = ImageDraw.Draw(image), SIZE + 20

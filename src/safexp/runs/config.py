@@ -74,13 +74,15 @@ class RunConfig:
     Whether the task and the learner exist and accept their options is checked when the run is built, which is still
     before anything is written.
 
+    Invalid settings raise a `ValueError` that names the setting.
+
     Args:
         task: a Gymnasium id; `package:Name-v0` imports the package first. `safexp tasks` lists the built-in tasks.
         task_options: arguments of the task, such as {"cost": "margin"} for a Goal task.
         method: `mase` shields the learner; `bare` does not restrict it and counts violations. `saute` shows it the
             remaining budget and rewards it with −1 once that is spent; `early-termination` ends an episode after its
             violation. `trpo`, `trpo-lagrangian` and `cpo` are learners themselves; the last two keep the budget in
-            expectation. `package:function` builds a custom agent (docs/extending.md).
+            expectation. `package:function` builds a custom agent (docs/how-to/extending.md).
         method_options: settings of `mase` (such as {"show_threshold": false}), `saute`, `early-termination` or a custom
             method.
         constraint: `budget` bounds the sum of the costs of an episode, `instantaneous` every single cost, `schedule`
@@ -132,6 +134,11 @@ class RunConfig:
         seed: seed of all random numbers.
         name: name of the method in legends and tables; by default the method and the settings that tell it from others.
         out: run folder, which must not exist; by default runs/TASK-METHOD-SEED.
+
+    Example:
+        >>> config = safexp.RunConfig(task="safexp/PlanarRobot-v0", learner="PPO", limit=3.0, steps=20_000, seed=1)
+        >>> config.method, config.quantifier
+        ('mase', 'unknown')
     """
 
     task: str = "safexp/PlanarRobot-v0"

@@ -56,11 +56,29 @@ TAIL = 4096
 
 
 class RunFolderError(ValueError):
-    """A run folder cannot be created or read; the message says why."""
+    """Error for a run folder that cannot be created or read; the message says why.
+
+    Example:
+        >>> try:
+        ...     frame = safexp.read_runs("nowhere")
+        ... except safexp.RunFolderError as error:
+        ...     print(error)
+        nowhere does not exist.
+    """
 
 
 class RunFailedError(RuntimeError):
-    """A run ended with an exception; the traceback is in its folder."""
+    """Error for a run that ended with an exception; the traceback is in its folder.
+
+    Fix the cause and call `run(config, resume=True)`: finished epochs are kept.
+
+    Example:
+        >>> try:
+        ...     folder = safexp.run(safexp.RunConfig(steps=64, num_envs=4, cost="missing", out=Path("runs/failing")))
+        ... except safexp.RunFailedError as error:
+        ...     print(str(error).partition(" (")[0])
+        the run failed: KeyError: environment 0 gave no info['missing']
+    """
 
 
 @dataclass(frozen=True)

@@ -67,12 +67,20 @@ class Moment:
 
 @dataclass
 class Player:
-    """Plays episodes with a run's agent on one environment.
+    """Player of episodes with a run's agent on one environment.
 
     Args:
         config: settings of the run.
         agent: its agent.
         filmed: whether moments include a view and the safe actions.
+
+    Example:
+        >>> options = {"n_steps": 16, "batch_size": 64, "n_epochs": 1}
+        >>> config = safexp.RunConfig(steps=64, num_envs=4, learner_options=options, out=Path("runs/first"))
+        >>> player = safexp.Player.load(safexp.run(config))
+        >>> moments = list(player.play(1))
+        >>> moments[-1].outcome.violated
+        False
     """
 
     config: RunConfig

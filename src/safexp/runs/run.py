@@ -38,9 +38,22 @@ def run(config: RunConfig, progress_bar: bool = False, resume: bool = False, tra
     the same result as without the interruption; one that has finished is left alone, or extended if the settings have
     more steps. `track` also sends its metrics to a tracker.
 
+    Args:
+        config: the settings.
+        progress_bar: show one.
+        resume: continue a run whose folder exists.
+        track: start of a tracker that receives the metrics.
+
     Raises:
         ValueError: if the agent cannot be built, its folder exists, or another process is working on it.
         RunFailedError: if the task, the shield or the learner raised.
+
+    Example:
+        >>> options = {"n_steps": 16, "batch_size": 64, "n_epochs": 1}
+        >>> config = safexp.RunConfig(steps=64, num_envs=4, learner_options=options, out=Path("runs/first"))
+        >>> folder = safexp.run(config)
+        >>> sorted(path.name for path in folder.iterdir())
+        ['agent.safexp', 'config.json', 'episodes.csv', 'metrics.jsonl', 'tensorboard', 'timing.json']
     """
     th.set_num_threads(1)  # the networks are small, and results must not depend on the number of cores
     command = config.command()

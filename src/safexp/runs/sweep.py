@@ -39,12 +39,22 @@ def sweep(
     A finished run is kept, one that was interrupted or has fewer steps continues from its last checkpoint, and one
     whose worker dies is tried again. A folder with other settings is a problem of that run only.
 
+    Call it under `if __name__ == "__main__":`, since its processes import your script. A failed run's `problem` says
+    why, and calling `sweep` again continues it.
+
     Args:
         configs: settings of the runs, each with its own folder.
         workers: number of runs at a time.
         ray: address of a Ray cluster to run on; "local" starts one on this machine.
         tell: called with every outcome, and about once a second with None.
         track: also sends the metrics of every run to a tracker; it is pickled.
+
+    Example:
+        >>> config = safexp.RunConfig(steps=20_000, seed=1000)
+        >>> configs = safexp.variations(config, {"penalty": [0.3, 1.0]}, seeds=2, out=Path("runs/penalties"))
+        >>> len(configs)
+        4
+        >>> outcomes = safexp.sweep(configs, workers=2)  # doctest: +SKIP
     """
     if workers < 1:
         raise ValueError(f"workers={workers} must be at least 1.")

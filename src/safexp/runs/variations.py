@@ -32,7 +32,7 @@ Choices = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
 
 
 def variations(config: RunConfig, vary: Choices, seeds: int, out: Path) -> list[RunConfig]:
-    """Settings of every choice and every seed, counting up from that of `config`, each checked after it is varied.
+    """List the settings of every choice and every seed, counting up from that of `config`.
 
     Settings that a method ignores are left at their defaults, and what is then the same is run only once.
 
@@ -42,6 +42,12 @@ def variations(config: RunConfig, vary: Choices, seeds: int, out: Path) -> list[
             run; or a list of settings, [{"method": "mase", "penalty": 2}, {"method": "bare", "name": "PPO alone"}].
         seeds: number of seeds.
         out: parent folder of the run folders, which are named after the varied settings, or after their `name`.
+
+    Example:
+        >>> config = safexp.RunConfig(seed=1000)
+        >>> configs = safexp.variations(config, {"method": ["mase", "bare"]}, seeds=2, out=Path("runs/both"))
+        >>> [(config.method, config.seed) for config in configs]
+        [('mase', 1000), ('mase', 1001), ('bare', 1000), ('bare', 1001)]
     """
     if seeds < 1:
         raise ValueError(f"seeds={seeds} must be at least 1.")

@@ -9,8 +9,9 @@ import numpy as np
 from gymnasium import spaces
 
 from safexp.constraints import AllOf, Constraint, Within
-from safexp.core.encoding import ActionSpace, encoded_size
+from safexp.core.encoding import ActionSpace, decode_observations, encoded_size
 from safexp.core.obstacles import Obstacles
+from safexp.core.signals import in_observation
 from safexp.quantifiers.base import Quantifier, Transitions, inner_of
 from safexp.quantifiers.best_backup import BestBackup
 from safexp.quantifiers.calibrated import Calibrated
@@ -19,6 +20,7 @@ from safexp.quantifiers.known import Known
 from safexp.quantifiers.per_cost import PerCost
 from safexp.quantifiers.planar_path import PlanarPath
 from safexp.quantifiers.rollout import Rollout
+from safexp.quantifiers.twin import Task, Twin
 from safexp.quantifiers.unknown import Unknown
 from safexp.shield.lookahead import BackupController, BackupOption, course_of
 from safexp.shield.transitions import parts_of
@@ -111,6 +113,8 @@ def _for_part(constraint: Constraint, quantifier: Quantifier, setting: _Setting)
         return quantifier if inner is quantifier.quantifier else Calibrated(inner, **quantifier.settings())
     if isinstance(quantifier, PlanarPath):
         return quantifier if quantifier.bound else _planar(constraint, quantifier, setting)
+    if isinstance(quantifier, Twin):
+        return quantifier if quantifier.bound else _twin(constraint, quantifier, setting)
     if not isinstance(constraint, Within):
         if quantifier.looks_ahead:
             raise ValueError(
@@ -149,6 +153,23 @@ def _planar(constraint: Constraint, quantifier: PlanarPath, setting: _Setting) -
         raise ValueError("PlanarPath looks ahead to a backup: give backup=Backup(controller, horizon).")
     course = course_of(setting.backup, constraint, setting.observations, setting.actions)
     return quantifier.bound_to(among, course, encoded_size(setting.observations), not constraint.on_every_step)
+
+
+def _twin(constraint: Constraint, quantifier: Twin, setting: _Setting) -> Twin:
+    """Certificate by simulation, for the limits or the costs of a constraint."""
+    if setting.backup is None or setting.actions is None:
+        raise ValueError("Twin looks ahead to a backup: give backup=Backup(controller, horizon).")
+    size = encoded_size(setting.observations)
+    if isinstance(constraint, Within):
+        example = decode_observations(setting.observations, np.zeros((1, size)))
+        if missing := [source for source in constraint.sources if not in_observation(source, example)]:
+            raise ValueError(
+                f"Twin simulates observations, and the signal {missing[0]!r} is not in them: give Within(...) a "
+                "function of the observation, or use Rollout(), which also predicts signals of the info."
+            )
+    course = course_of(setting.backup, constraint, setting.observations, setting.actions)
+    sides = constraint.sides if isinstance(constraint, Within) else None
+    return quantifier.bound_to(sides, Task(course, size, not constraint.on_every_step))
 
 
 def _inputs(constraint: Within, space: spaces.Space[Any]) -> tuple[int, ...]:

@@ -16,6 +16,13 @@ class Decision(NamedTuple):
     certified and the shield has a backup, `action` is the backup's (`takeover`). `vouched` is true if the action is
     safe on the user's word alone. `upper_bound` bounds the action's cost, or the proposal's if nothing is safe. `state`
     is the memory of a recurrent policy (`MASE.predict`).
+
+    Example:
+        >>> box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+        >>> shield = safexp.Shield(safexp.Known(lambda states, actions: actions[:, 0]), box, box)
+        >>> decision = shield.filter(np.array([0.5]), np.array([0.9]), 0.25)
+        >>> print(decision.action.round(3), decision.intervened, decision.stopped)
+        [0.247] True False
     """
 
     action: Any
@@ -28,7 +35,15 @@ class Decision(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """`Decision`s for n states at once; the actions (n, ...) of stopped rows are the proposals and must not be run."""
+    """`Decision`s for n states at once; the actions (n, ...) of stopped rows are the proposals and must not be run.
+
+    Example:
+        >>> box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+        >>> shield = safexp.Shield(safexp.Known(lambda states, actions: actions[:, 0]), box, box)
+        >>> decisions = shield.filter_batch(np.full((2, 1), 0.5), np.array([[0.9], [0.1]]), np.full(2, 0.25))
+        >>> decisions.intervened
+        array([ True, False])
+    """
 
     actions: NDArray[Any]
     intervened: Flags

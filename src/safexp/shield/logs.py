@@ -47,6 +47,8 @@ class Log(NamedTuple):
     `Within`. The value after a step of a signal that is an entry of the observation is taken from `next_observations`
     or, without them, from the next step of the same episode.
 
+    If a shield refuses the log, `examine` names the rows or columns at fault.
+
     Attributes:
         observations: batch (n, ...) of the environment's observations before each step.
         actions: executed actions (n, ...).
@@ -55,6 +57,11 @@ class Log(NamedTuple):
         episodes: episode number of each step (n,), integers.
         signals: measured values (n,) after each step, by name.
         next_observations: observations (n, ...) after each step.
+
+    Example:
+        >>> log = safexp.Log(np.zeros((4, 2)), np.ones((4, 1)), costs=np.zeros(4), episodes=np.array([0, 0, 1, 1]))
+        >>> log.actions.shape
+        (4, 1)
     """
 
     observations: Observations
@@ -115,6 +122,8 @@ def read_log(path: str | Path, *, finite: bool = True) -> Log:
     .npz file has the arrays `states`, `actions`, `next_states`, `costs`, `margins`, `episodes`, and signals likewise.
     Nothing in a file is ever unpickled.
 
+    With `finite=False`, `examine` can report where values are missing.
+
     Args:
         path: the file.
         finite: refuse missing or infinite values; if False, they are kept as NaN or infinity, for checks that look for
@@ -122,6 +131,13 @@ def read_log(path: str | Path, *, finite: bool = True) -> Log:
 
     Raises:
         ValueError: if a column is missing or a value is not a finite number, with the place in the file.
+
+    Example:
+        >>> rows = [[0.1, 0.5, 0.0, 0], [0.6, 0.2, 0.3, 0]]
+        >>> np.savetxt("log.csv", rows, delimiter=",", header="s0,a0,cost,episode", comments="")
+        >>> log = safexp.read_log("log.csv")
+        >>> log.observations.shape, log.costs
+        ((2, 1), array([0. , 0.3]))
     """
     path = Path(path)
     readers: dict[str, Callable[[Path, bool], Log]] = {".csv": _read_csv, ".parquet": _read_parquet, ".npz": _read_npz}

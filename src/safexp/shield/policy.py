@@ -58,6 +58,18 @@ class Answer(NamedTuple):
     """Action to run, its kind, and bounds () or (K,) on its cost; the bound of a fallback is 1, the largest cost.
 
     `vouched` is the encoded state (1, ds) if the action is safe on the user's word alone.
+
+    Many answers other than "proposal" and "replacement" mean that the shield cannot work as deployed:
+    `ShieldedPolicy.counts` tells which.
+
+    Example:
+        >>> box = gym.spaces.Box(-1.0, 1.0, (1,), np.float64)
+        >>> shield = safexp.Shield(safexp.Unknown(), box, box)
+        >>> policy = safexp.ShieldedPolicy(lambda seen: seen, shield, safexp.Budget(1.0), fallback=[0.0])
+        >>> policy.reset(np.array([0.5]))
+        >>> answer = policy.act(np.array([0.5]))
+        >>> answer.outcome
+        'proposal'
     """
 
     action: Any
@@ -104,6 +116,18 @@ class ShieldedPolicy:
             shield is queried as if that much less remained.
         backup: controller that drives where nothing is certified, as in `Shield.rehearse`: a function of observations
             (n, ...) that returns actions (n, ...), run unchecked. For a shield without a backup of its own.
+
+    Example:
+        >>> box = gym.spaces.Box(-1.0, 1.0, (1,), np.float64)
+        >>> shield = safexp.Shield(safexp.Unknown(), box, box)
+        >>> policy = safexp.ShieldedPolicy(lambda seen: seen, shield, safexp.Budget(1.5), fallback=[0.0])
+        >>> seen = np.array([0.5])
+        >>> policy.reset(seen)
+        >>> for cost in (0.4, 0.4):
+        ...     print(policy.act(seen).outcome, round(policy.threshold, 2))
+        ...     policy.observe(cost)
+        proposal 1.5
+        proposal 1.1
     """
 
     def __init__(

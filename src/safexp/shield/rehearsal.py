@@ -25,6 +25,16 @@ class Rehearsal(NamedTuple):
     `violated` counts episodes that broke the constraint, `missed` those in which a certified action did. `low` and
     `high` are the exact 95% interval of the share of missed episodes. `stopped` counts steps at which nothing was
     certified: the backup took over, or the episode ended. `returns` are those of the episodes as executed.
+
+    If `missed` is above 0, the certificates are wrong where the controller leads: log there, or calibrate.
+
+    Example:
+        >>> env = gym.make("safexp/PlanarRobot-v0")
+        >>> spaces, budget = (env.observation_space, env.action_space), safexp.Budget(3.0)
+        >>> shield = safexp.Shield(safexp.Unknown(), *spaces, constraint=budget)
+        >>> found = shield.rehearse(env, lambda seen: np.ones((len(seen), 2), np.float32), episodes=3, seed=1000)
+        >>> found.episodes, found.violated
+        (3, 0)
     """
 
     episodes: int

@@ -50,13 +50,9 @@ log = logging.getLogger("safexp")
 
 
 class Shield:
-    """Filter that keeps the actions with `min(1, mean + width) ≤ threshold` and replaces any other proposal.
+    """Safety filter that keeps actions with `min(1, mean + width) ≤ threshold` and replaces any other proposal.
 
     It needs no reinforcement learning: a control engineer puts a shield around an existing controller.
-
-        shield = Shield(quantifier, observation_space, action_space, constraint=Within(2, low=-100.0, high=100.0))
-        shield.fit(Log(observations, actions, episodes=episodes))  # or the path of a log file
-        decision = shield.filter(observation, action)  # execute decision.action unless decision.stopped
 
     Discrete actions are enumerated. In a box the proposal is tried first, then the nearest safe one of `num_candidates`
     fixed actions (the centre, the corners, a low-discrepancy set, and the last safe action), and `filter` goes from
@@ -64,6 +60,9 @@ class Shield:
     and the quantifier is not queried. A quantifier that raises, or returns a NaN, a negative width or a wrong shape,
     certifies nothing; `failures` counts such queries, and `last_failure` is the reason of the last one.
     Threads may share a shield as long as none of them fits it.
+
+    If `filter` stops too often, `examine` the log and `rehearse` the shield. For the control loop itself use
+    `ShieldedPolicy`, which keeps the account and always answers.
 
     Args:
         quantifier: predicts the costs, with their uncertainty.
@@ -81,6 +80,18 @@ class Shield:
         seed_controller: a controller that is safe from the first state of an episode for as long as it drives, such as
             the one that recorded the quantifier's training log; a guard lets it drive there while nothing is certified.
         backup: a controller that takes over where nothing is certified (`Backup`), and to which `Rollout` looks ahead.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> states, actions = rng.uniform(-1, 1, (300, 1)), rng.uniform(-0.3, 0.3, (300, 1))
+        >>> log = safexp.Log(states, actions, episodes=np.arange(300) // 10, next_observations=states + actions)
+        >>> box = gym.spaces.Box(-2.0, 2.0, (1,), np.float64)
+        >>> constraint = safexp.Within(0, low=-1.0, high=1.0)
+        >>> shield = safexp.Shield(safexp.ExactGP(), box, box, constraint=constraint)
+        >>> shield.fit(log)
+        >>> decision = shield.filter(np.array([0.9]), np.array([0.25]))
+        >>> decision.intervened, bool(decision.action < 0.1)
+        (True, True)
     """
 
     _counting: ClassVar = Lock()  # of failures in threads; a class attribute, because a lock cannot be copied

@@ -37,6 +37,13 @@ class Knowledge:
         rescue: a controller that leaves a costly region, for `Backup(rescue=...)`.
         obstacles: what a robot in the plane must stay out of, for `PlanarPath`.
         fallback: a controller that drives to where there is no cost, and a bound on its cost, for `Fallback`.
+
+    Example:
+        >>> brake = safexp.LinearFeedback([[0.0, -2.0]], low=-1.0, high=1.0)
+        >>> class Cart(gym.Env):
+        ...     knowledge = safexp.Knowledge(backup=(brake, 40))
+        >>> Cart.knowledge.backup[1]
+        40
     """
 
     cost: Callable[[Array, Array], ArrayLike] | None = None

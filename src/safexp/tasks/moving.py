@@ -36,11 +36,22 @@ class Orbit:
 def gate(
     steps: int, period: int = 100, open_for: int = 50, *, closed: float = 0.0, opened: float = 1.0
 ) -> NDArray[np.float64]:
-    """Periodic thresholds (steps,), one for every step of an episode, for `safexp.Schedule`.
+    """Make periodic thresholds (steps,), one for every step of an episode, for `safexp.Schedule`.
 
     b_h = `opened` in the first `open_for` steps of every `period`, `closed` in the others. With the indicator cost,
     opened = 1 permits and closed = 0 forbids entering a hazard; with `cost="margin"`, ½ is the hazard's edge, and a
     threshold below ½ keeps a distance.
+
+    Args:
+        steps: length of the episode.
+        period: steps from one opening to the next.
+        open_for: steps for which it is open.
+        closed: threshold while closed.
+        opened: threshold while open.
+
+    Example:
+        >>> safexp.gate(6, period=3, open_for=1)
+        array([1., 0., 0., 1., 0., 0.])
     """
     if not 0 <= open_for <= period or period < 1:
         raise ValueError(f"gate(open_for={open_for}, period={period}): expected 0 ≤ open_for ≤ period ≥ 1.")

@@ -1,10 +1,12 @@
 """Drop-in for `safety_gymnasium.make`: the navigation tasks under its ids, with a step of six values.
 
-from safexp import safety_gymnasium
-
-env = safety_gymnasium.make("SafetyPointButton1-v0")
-observation, info = env.reset(seed=0)
-observation, reward, cost, terminated, truncated, info = env.step(env.action_space.sample())
+Example:
+    >>> from safexp import safety_gymnasium
+    >>> env = safety_gymnasium.make("SafetyPointButton1-v0")
+    >>> observation, info = env.reset(seed=0)
+    >>> observation, reward, cost, terminated, truncated, info = env.step(env.action_space.sample())
+    >>> cost
+    0.0
 """
 
 from __future__ import annotations

@@ -15,7 +15,13 @@ Place = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The map of an episode in metres: a square of half-width `extent`, a goal, and hazards, all of them discs."""
+    """Map of an episode in metres: a square of half-width `extent`, a goal, and hazards, all of them discs.
+
+    Example:
+        >>> floor = safexp.Floor(1.5, goal=(1.0, 1.0), goal_radius=0.3, hazards=((0.0, 0.0),), hazard_radius=0.2)
+        >>> len(floor.hazards)
+        1
+    """
 
     extent: float
     goal: Place
@@ -26,7 +32,12 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Another object on the floor: the corners (k, 2) of its outline, and its kind, which determines its colour."""
+    """Object on the floor: the corners (k, 2) of its outline, and its kind, which determines its colour.
+
+    Example:
+        >>> safexp.Shape("box", corners=np.array([[0.0, 0.0], [0.2, 0.0], [0.2, 0.2], [0.0, 0.2]])).corners.shape
+        (4, 2)
+    """
 
     kind: str
     corners: Array
@@ -34,10 +45,15 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A robot at `position` (2,) on its floor, in metres and radians.
+    """View of a robot at `position` (2,) on its floor, in metres and radians.
 
     It also has the path so far (t, 2), other objects, and whether the robot incurs a cost now. The picture shows the
     square of half-width `reach` around `centre`; by default the floor and a border.
+
+    Example:
+        >>> floor = safexp.Floor(1.5, goal=(1.0, 1.0), goal_radius=0.3, hazards=(), hazard_radius=0.2)
+        >>> safexp.Scene(floor, position=np.zeros(2), heading=0.0, trail=np.zeros((1, 2))).robot
+        'Point'
     """
 
     floor: Floor

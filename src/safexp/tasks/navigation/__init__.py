@@ -1,7 +1,7 @@
 """Navigation tasks: drive the Point or the Car to goals, press buttons, push a box, circle or run, and avoid costs.
 
-`NavigationVectorEnv` steps many at once; `NavigationEnv` is a batch of one. docs/goal-tasks.md has the definitions and
-compares them with the originals.
+`NavigationVectorEnv` steps many at once; `NavigationEnv` is a batch of one. The definitions, and a
+comparison with the originals: docs/reference/tasks/goal-tasks.md.
 """
 
 from safexp.core.extras import needed_for

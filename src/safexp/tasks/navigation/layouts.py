@@ -25,7 +25,7 @@ ROBOT_KEEPOUT: Final = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """A square floor with objects on it.
+    """Square floor with objects on it: the definition of a navigation task.
 
     `hazards` is the number of discs on the floor, the first of them at `hazard_places`, the others anywhere; they may
     have an `orbit`. `vases`, `pillars`, `buttons`, `gremlins` and a `box` are bodies. Two objects are at least the sum
@@ -37,6 +37,14 @@ class Layout:
     what the reward is for; if there is a goal, reaching it ends the episode (`ends_at_goal`) or moves the goal. With
     `sleep`, objects at rest are not simulated until they are touched, which is several times faster if there are many
     and changes nothing above 1e-8 metres per second.
+
+    Example:
+        >>> places = ((0.0, 0.5), (0.0, -0.5))
+        >>> yard = safexp.Layout(name="Yard", hazards=2, hazard_places=places, goal_place=(1.0, 0.0), steps=100)
+        >>> envs = safexp.NavigationVectorEnv(2, "Point", yard)
+        >>> observations, infos = envs.reset(seed=0)
+        >>> observations.shape
+        (2, 44)
     """
 
     name: str

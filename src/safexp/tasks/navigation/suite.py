@@ -59,6 +59,14 @@ RUN0 = Layout(
 
 SUITE = (GOAL0, GOAL1, GOAL2, BUTTON1, BUTTON2, PUSH1, PUSH2, CIRCLE1, CIRCLE2, RUN0)
 LAYOUTS = MappingProxyType({layout.name: layout for layout in (STATIC, DYNAMIC, MOVING, *SUITE)})
+"""Layouts of the navigation tasks by name, for `NavigationVectorEnv` and `safexp tasks`.
+
+Example:
+    >>> sorted(safexp.LAYOUTS)[:4]
+    ['Button1', 'Button2', 'Circle1', 'Circle2']
+    >>> safexp.LAYOUTS["Goal1"].hazards
+    8
+"""
 
 
 def layout_named(name: str) -> Layout:

@@ -58,6 +58,13 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
             every step.
         threads: Threads for the physics.
         render_mode: `"rgb_array"` for `render()`, drawn from above without a graphics stack.
+
+    Example:
+        >>> envs = safexp.NavigationVectorEnv(3, "Point", "Static", cost="margin")
+        >>> observations, infos = envs.reset(seed=0)
+        >>> observations, rewards, terminated, truncated, infos = envs.step(envs.action_space.sample())
+        >>> infos["cost"].shape
+        (3,)
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": FRAMES_PER_SECOND}  # noqa: RUF012
