@@ -2,13 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from safexp import ChangeModel, ExactGP, FeatureRegression, SparseGP, Within
 from safexp.quantifiers.base import Transitions
-from safexp.quantifiers.extrapolation import CAPACITY, Extrapolation, Landmarks
+from safexp.quantifiers.extrapolation import Extrapolation
 
 
 def measured(inputs, values):
@@ -18,39 +15,6 @@ def measured(inputs, values):
 def widths(found, points):
     points = np.atleast_2d(np.asarray(points, dtype=np.float64))
     return found.widths(np.column_stack([points, np.ones(len(points))]))
-
-
-@given(arrays(np.float64, st.tuples(st.integers(1, 60), st.integers(1, 3)), elements=st.floats(-1e3, 1e3)))
-def test_all_points_are_within_the_radius_of_a_landmark(points):
-    landmarks = Landmarks(points[:1])
-    landmarks.add(points)
-    assert (landmarks.nearest(points) <= landmarks.radius + 1e-2).all()
-
-
-def test_many_points_are_covered_by_few_landmarks():
-    rng = np.random.default_rng(0)
-    points = rng.normal(size=(9000, 3))
-    landmarks = Landmarks(points[:1])
-    landmarks.add(points)
-    assert CAPACITY // 2 <= len(landmarks.points) <= CAPACITY
-    assert landmarks.nearest(points).max() <= landmarks.radius < 1.0
-    far = np.array([[9.0, 9.0, 9.0]])
-    assert landmarks.nearest(far) > 5
-    landmarks.add(far)
-    assert landmarks.nearest(far) < 1e-5
-
-
-def test_points_that_are_repeated_are_one_landmark():
-    landmarks = Landmarks(np.zeros((1, 2)))
-    landmarks.add(np.tile([[0.1, 0.7], [3.0, -2.0]], (5000, 1)))
-    assert (len(landmarks.points), landmarks.radius) == (3, 0.0)
-
-
-def test_distances_are_those_from_the_nearest_landmark():
-    rng = np.random.default_rng(0)
-    landmarks, points = Landmarks(rng.normal(size=(7, 3))), rng.normal(size=(20, 3))
-    expected = np.linalg.norm(points[:, None] - landmarks.points, axis=2).min(axis=1)
-    np.testing.assert_allclose(landmarks.nearest(points), expected)
 
 
 def test_a_linear_system_has_no_slope():

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safexp.quantifiers.support import Support
+from safexp.quantifiers import support as supports
+from safexp.quantifiers.support import LEAST_REACH, REACH, Support
 
 
 def factors(support, states, actions=None):
@@ -63,3 +64,20 @@ def test_what_was_visited_is_always_known(values, reach):
 def test_a_reach_of_nothing_is_refused():
     with pytest.raises(ValueError, match="reach=0 must be finite and above 0"):
         Support(0)
+
+
+def test_every_input_may_have_a_reach_of_its_own():
+    support = visited([[-1.0, -1.0], [1.0, 1.0]], np.array([2.0, 0.5]))
+    np.testing.assert_allclose(factors(support, [[2.0, 0.0], [0.0, 1.25], [2.0, 1.4], [0.0, 1.5]]), [2, 2, 5, np.inf])
+
+
+def test_the_tested_reach_is_that_of_the_boldest_stretches():
+    """Ten stretches, each a tenth of a metre further than the one before along the first input."""
+    stretches = np.repeat(np.arange(10), 5)
+    inputs = np.column_stack([np.linspace(-1, 1, 50) * 0.1 * (1 + stretches), np.tile(np.linspace(-1, 1, 5), 10)])
+    inputs = np.column_stack([inputs, np.full(50, 3.0)])
+    found = supports.tested_reach(inputs, stretches, np.arange(10), 0.05)
+    known, others = inputs[stretches < 8, 0], inputs[stretches >= 8, 0]
+    assert LEAST_REACH < found[0] <= REACH
+    assert found[0] >= min((others.max() - known.max()) / known.std(), REACH)
+    np.testing.assert_array_equal(found[1:], LEAST_REACH)

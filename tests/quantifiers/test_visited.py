@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from safexp import Calibrated, DeepGP, FeatureRegression, SparseGP
 from safexp.quantifiers import Transitions
-from safexp.quantifiers.extrapolation import CAPACITY
+from safexp.quantifiers.landmarks import CAPACITY
 from safexp.quantifiers.visited import LEAST_WEIGHT, Visited, blocks_of, weights_of
 
 MODELS = [

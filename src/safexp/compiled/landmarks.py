@@ -7,7 +7,7 @@ import numpy as np
 from safexp.compiled.program import Place, Program
 from safexp.compiled.tables import TILE, padded, tiled, widened
 from safexp.core.arrays import Array
-from safexp.quantifiers.extrapolation import Landmarks
+from safexp.quantifiers.landmarks import Landmarks
 from safexp.quantifiers.visited import Visited
 
 FAR = 1e30

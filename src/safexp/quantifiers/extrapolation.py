@@ -8,66 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array
+from safexp.quantifiers.landmarks import Landmarks
 from safexp.quantifiers.trend import SINGULAR
 
-CAPACITY = 512
-"""Largest number of landmarks, so that distances are a small matrix product."""
-
-CHUNK = 4096
-"""Number of points processed at a time; bounds the memory of an update."""
-
 ROUNDING = 1e-6
-"""Distance, as a share of a point's size, within which points are the same."""
-
-
-class Landmarks:
-    """Points that cover the data: all of it is within `radius` of the nearest one.
-
-    A new point beyond the radius becomes a landmark. When there are too many, the half that is furthest apart is kept,
-    and the radius grows by the largest distance from these to the others.
-    """
-
-    def __init__(self, points: Array, radius: float = 0.0) -> None:
-        self._replace(points, radius)
-
-    def add(self, points: Array) -> None:
-        """Cover further points (n, d)."""
-        for start in range(0, len(points), CHUNK):
-            self._cover(points[start : start + CHUNK])
-
-    def distance(self, points: Array) -> Array:
-        """Distance (n,) of points (n, d + 1), each followed by a one, from the nearest landmark."""
-        squares = (points @ self._products).min(axis=1) + np.einsum("nd,nd->n", points, points) - 1.0
-        return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
-
-    def distance_of_pairs(self, states: Array, actions: Array) -> Array:
-        """Distance (n, m) of actions (n, m, da) in states (n, ds), whose share of the products is computed once."""
-        n, m, size = len(states), actions.shape[1], states.shape[1]
-        products = (actions.reshape(n * m, -1) @ self._products[size:-1]).reshape(n, m, -1)
-        products += (states @ self._products[:size] + self._products[-1])[:, None]
-        norms = np.einsum("nd,nd->n", states, states)[:, None] + np.einsum("nmd,nmd->nm", actions, actions)
-        return np.asarray(np.sqrt(np.maximum(products.min(axis=2) + norms, 0.0)))
-
-    def nearest(self, points: Array) -> Array:
-        """Distance (n,) of points (n, d) from the nearest landmark."""
-        return self.distance(np.column_stack([points, np.ones(len(points))]))
-
-    def _cover(self, points: Array) -> None:
-        rounding = ROUNDING * (1.0 + float(np.abs(points).max(initial=0.0)))
-        near = self.nearest(points)
-        while near[far := int(near.argmax())] > self.radius + rounding:
-            if len(self.points) < CAPACITY:
-                self._replace(np.append(self.points, points[far : far + 1], axis=0), self.radius)
-                near = np.minimum(near, np.linalg.norm(points - points[far], axis=1))
-            else:
-                kept, left = spread_out(self.points, CAPACITY // 2)
-                self._replace(kept, self.radius + left)
-                near = self.nearest(points)
-
-    def _replace(self, points: Array, radius: float) -> None:
-        self.points, self.radius = points, radius
-        norms = np.einsum("kd,kd->k", points, points)
-        self._products = np.concatenate([-2.0 * points.T, norms[None]])  # |x − c|² = |x|² + (x, 1) · column
+"""Distance within which points are the same."""
 
 
 class Extrapolation:
@@ -102,19 +47,22 @@ class Extrapolation:
         orders = np.linalg.norm(inputs, axis=1), boldness
         found = [errors_beyond(inputs, values, np.argsort(order, kind="stable")) for order in orders]
         slopes, tested = np.max([one[0] for one in found], axis=0), max(one[1] for one in found)
-        extrapolation = cls(slopes, tested, Landmarks(inputs[:1]))
-        extrapolation.add(inputs)
-        return extrapolation
+        return cls(slopes, tested, Landmarks.covering(inputs))
 
     def add(self, inputs: Array) -> None:
         """Add further standardised inputs (n, d): widths are small around them, too."""
-        self.landmarks.add(inputs)
+        self.landmarks = self.landmarks.and_covering(inputs)
 
     def widths(self, standard: Array) -> Array:
         """Widths (..., S) at standardised inputs (..., d + 1), each followed by a one."""
+        beyond = self.beyond(standard)[..., None]
+        return np.where(np.isinf(beyond), np.inf, beyond * self.slopes)
+
+    def beyond(self, standard: Array) -> Array:
+        """Distance (...) of standardised inputs (..., d + 1) from the data, infinite where it was not tested."""
         near = self.landmarks.distance(standard.reshape(-1, standard.shape[-1])).reshape(standard.shape[:-1])
-        beyond = np.maximum(near - self.landmarks.radius, 0.0)[..., None]
-        return np.where(beyond > self.tested, np.inf, beyond * self.slopes)
+        beyond = np.maximum(near - self.landmarks.radius, 0.0)
+        return np.where(beyond > self.tested, np.inf, beyond)
 
     def state(self) -> dict[str, Array]:
         """The parameters as named arrays."""
@@ -141,19 +89,8 @@ def errors_beyond(inputs: Array, values: Array, order: NDArray[np.int64]) -> tup
     gram = design[inner].T @ design[inner]
     weights = np.linalg.pinv(gram, rcond=SINGULAR, hermitian=True) @ (design[inner].T @ values[inner])
     errors = np.abs(values - design @ weights)
-    landmarks = Landmarks(inputs[inner[:1]])
-    landmarks.add(inputs[inner])
+    landmarks = Landmarks.covering(inputs[inner])
     distance = landmarks.nearest(inputs[outer])
     excess = np.maximum(errors[outer] - errors[inner].max(axis=0), 0.0)
     within = max(landmarks.radius, ROUNDING)
     return (excess / np.maximum(distance, within)[:, None]).max(axis=0), float(distance.max())
-
-
-def spread_out(points: Array, count: int) -> tuple[Array, float]:
-    """`count` of the points (n, d), each the furthest from those before, and the largest distance of the others."""
-    chosen = [0]
-    near = np.linalg.norm(points - points[0], axis=1)
-    while len(chosen) < count:
-        chosen.append(int(near.argmax()))
-        near = np.minimum(near, np.linalg.norm(points - points[chosen[-1]], axis=1))
-    return points[chosen], float(near.max())

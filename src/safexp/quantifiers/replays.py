@@ -100,18 +100,31 @@ def replay(advance: Advance, course: Course, data: Transitions, starts: NDArray[
     return Replay(drive(advance, true[0], act, len(rows)), course.signals(true)[1:], within)
 
 
-def drilled(course: Course, data: Transitions) -> NDArray[np.int64]:
-    """Transitions (w,) whose action was held, after which the backup drove for its horizon."""
+def followed(course: Course, data: Transitions) -> NDArray[np.int64]:
+    """Number of steps (n,) of the path from each transition that the data shows, of `course.steps`.
+
+    It is 1 where the next action was chosen by someone else, and `course.steps` where the action was held and the
+    backup then drove for its horizon.
+    """
     order, numbers = in_order(data), stretches_of(data)
     last = np.append(numbers[order][1:] != numbers[order][:-1], True)
     actions = data.actions[order]
     own = np.abs(actions - course.act(data.states)[order]).max(axis=1) <= SAME_ACTION
-    driven = _run_after(own, last) >= course.horizon
+    driven = np.minimum(_run_after(own, last), course.horizon)
+    steps = 1 + driven
     if course.hold:
         again = np.append(False, np.abs(np.diff(actions, axis=0)).max(axis=1) <= SAME_ACTION)
-        held = np.flatnonzero(_run_after(again, last) >= course.hold)
-        return np.sort(order[held[driven[held + course.hold]]])
-    return np.sort(order[driven])
+        held = np.minimum(_run_after(again, last), course.hold)
+        then = driven[np.minimum(np.arange(len(order)) + course.hold, len(order) - 1)]
+        steps = 1 + held + np.where(held == course.hold, then, 0)
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = steps
+    return found
+
+
+def drilled(course: Course, data: Transitions) -> NDArray[np.int64]:
+    """Transitions (w,) whose action was held, after which the backup drove for its horizon."""
+    return np.flatnonzero(followed(course, data) == course.steps)
 
 
 def _run_after(flags: Flags, last: Flags) -> NDArray[np.int64]:
@@ -123,7 +136,12 @@ def _run_after(flags: Flags, last: Flags) -> NDArray[np.int64]:
 
 def evenly(data: Transitions, most: int = MOST_WINDOWS) -> NDArray[np.int64]:
     """Indices of at most so many evenly spaced transitions."""
-    return in_order(data)[:: max(1, -(-len(data.states) // most))]
+    return thinned(in_order(data), most)
+
+
+def thinned(rows: NDArray[np.int64], most: int = MOST_WINDOWS) -> NDArray[np.int64]:
+    """At most so many of the rows, evenly spaced."""
+    return rows[:: max(1, -(-len(rows) // most))]
 
 
 def in_order(data: Transitions) -> NDArray[np.int64]:

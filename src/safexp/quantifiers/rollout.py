@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.core.arrays import Array
+from safexp.core.arrays import Array, Flags
 from safexp.core.signals import Sides
 from safexp.quantifiers.base import Quantifier, Transitions, arguments_of, error_in_widths, rows_of, stretches_of
+from safexp.quantifiers.boldness import by_boldness
 from safexp.quantifiers.dynamics import Dynamics
 from safexp.quantifiers.polynomial import degrees
 from safexp.quantifiers.regression import check_delta
-from safexp.quantifiers.replays import Course, Prediction, drilled, drive, evenly, next_states_of, replay
-from safexp.quantifiers.support import REACH, Support
+from safexp.quantifiers.replays import (
+    Course,
+    Prediction,
+    Replay,
+    drilled,
+    drive,
+    evenly,
+    followed,
+    next_states_of,
+    replay,
+    thinned,
+)
+from safexp.quantifiers.support import Support, tested_reach
 from safexp.quantifiers.targets import normal_multiplier
 
 PER_DISTANCE = 0.01
@@ -29,6 +41,9 @@ HELD_OUT = 0.2
 
 WINDOWS_TO_CHOOSE = 1000
 """Number of replays by which they are chosen."""
+
+NEGLIGIBLE = 0.1, 1e-6
+"""Share of the smallest error, and error in scales of the limits, by which a simpler model may be worse."""
 
 RIDGES = (0.0, 1e-4)
 """Ridges that are tried for degrees 2 and 3 (`Dynamics.shrunk`)."""
@@ -56,9 +71,10 @@ class Rollout(Quantifier):
     (`Support`). The bound of a limit is the worst over the path. The observations must determine the next ones:
     positions with their speeds, and anything else with a delayed effect.
 
-    `score`, for `Calibrated`, replays stretches of the data. If the backup itself drove in enough of them (drills),
-    only those count. Otherwise the model is driven by the backup plus the difference between the logged action and the
-    backup's, so that feedback acts on the prediction as it did on the machine, and any log can judge the model.
+    `score`, for `Calibrated`, replays stretches of the data. If there are enough in which the backup itself drove for
+    its horizon (drills), every transition is replayed for as long as the backup drove after it. Otherwise the model is driven by the backup
+    plus the difference between the logged action and the backup's, so that feedback acts on the prediction as it did on
+    the machine, and any log can judge the model. Only errors towards a limit count.
 
     If nothing is certified, episodes are too short (log several horizons in each), the observation lacks a speed, or
     the backup acts as the log never does. Where one step is enough, `ChangeModel` needs less data.
@@ -68,7 +84,9 @@ class Rollout(Quantifier):
             comes closest to the limits. Whether their weights are penalised is chosen likewise.
         inputs: entries of the state that its change depends on: those of the encoded observation counted from 0, then
             the signals; all by default.
-        reach: see `Support`.
+        reach: how far beyond the range of an input anything is certified, in standard deviations (`Support`); by
+            default as far, for each input, as the boldest stretches of the data left the range of the others
+            (`tested_reach`).
         delta: probability that a width fails, under a normal distribution; `Calibrated` measures it.
         sides: limits whose costs are bounded; set by a shield from its constraint.
 
@@ -98,13 +116,15 @@ class Rollout(Quantifier):
         *,
         degree: int | None = None,
         inputs: Sequence[int] | None = None,
-        reach: float = REACH,
+        reach: float | None = None,
         delta: float = 0.05,
         sides: Sides | None = None,
     ) -> None:
         if degree not in (None, 1, 2, 3):
             raise ValueError(f"Rollout(degree={degree}) must be 1, 2 or 3, or None to choose it by the data.")
         check_delta("Rollout", delta)
+        if reach is not None:
+            Support(reach)  # checks it
         self.degree = degree
         self.inputs = None if inputs is None else tuple(inputs)
         self.reach = reach
@@ -115,7 +135,7 @@ class Rollout(Quantifier):
         self._course: Course | None = None
         self._model: Dynamics | None = None
         self._by_backup = False
-        self._support = Support(reach)
+        self._support = Support()
         self._middle: Array = np.zeros((0, 0))  # median distance (T, S) of replays
         self._moments: Array = np.zeros((2, 3, 0, 0))  # below and above: counts, squared errors, distances (T, S)
 
@@ -194,19 +214,19 @@ class Rollout(Quantifier):
         return np.asarray(sides.costs(signals[:, sides.which]).max(axis=1))
 
     def score(self, data: Transitions, *, held_out: bool = False) -> Array:
-        """Largest error (n,), in widths, of the replay that begins with each transition; NaN where none does."""
-        course, scores = self._bound_course(), np.full(len(data.states), np.nan)
-        starts = drilled(course, data) if self._by_backup else evenly(data)
-        if len(starts):
-            found = replay(self._known_model().step, course, data, starts)
+        """Largest error (n,) towards a limit, in widths, of the replay that begins with each transition, or NaN."""
+        sides, scores = self._sides(), np.full(len(data.states), np.nan)
+        for starts, found in self._replays(data):
             path = self._path(found.trajectory)
-            errors = error_in_widths(np.abs(path.signals - found.signals), path.widths)
-            scores[starts] = np.where(found.within[..., None], errors, 0.0).max(axis=(0, 2))
+            errors = sides.sign * (found.signals - path.signals)[..., sides.which]
+            scored = error_in_widths(np.maximum(errors, 0.0), path.widths[..., sides.which])
+            scores[starts] = np.where(found.within[..., None], scored, 0.0).max(axis=(0, 2))
         return scores
 
     def update(self, data: Transitions) -> None:
-        following = next_states_of(data)
+        following, pairs = next_states_of(data), self._inputs(data.states, data.actions)
         if self._model is None:
+            self._support = Support(self._tested_reach(data, pairs) if self.reach is None else self.reach)
             self._by_backup = self._shows_backup(data)
             self._model = self._chosen_model(data)
             self._moments = np.zeros((2, 3, self._bound_course().steps, self.num_signals))
@@ -215,7 +235,7 @@ class Rollout(Quantifier):
         else:
             self._note_errors(data)
             self._model.add(data.states, data.actions, following)
-        self._support.add(self._inputs(data.states, data.actions))
+        self._support.add(pairs)
 
     def unseen_backup(self, data: Transitions) -> float:
         """Share of these states in which the backup acts as the data never show: nothing can be certified there."""
@@ -225,7 +245,7 @@ class Rollout(Quantifier):
 
     def fit(self, data: Transitions) -> None:
         before = vars(self).copy()
-        self._model, self._support = None, Support(self.reach)
+        self._model = None
         try:
             self.update(data)
         except Exception:
@@ -243,6 +263,7 @@ class Rollout(Quantifier):
         return {
             **self._model.state(),
             **self._support.state(),
+            "reach": np.asarray(self._support.reach, dtype=np.float64),
             "moments": self._moments.copy(),
             "middle": self._middle.copy(),
             "chosen": chosen,
@@ -256,6 +277,7 @@ class Rollout(Quantifier):
             self._model = Dynamics(int(degree), self.inputs)
             self._model.restore(state)
             self._moments, self._middle = np.array(state["moments"]), np.array(state["middle"])
+            self._support = Support(np.array(state["reach"]))
         self._support.restore(state)
 
     def _path(self, trajectory: Prediction) -> Path:
@@ -293,13 +315,17 @@ class Rollout(Quantifier):
                 learned, held_out = rows_of(data, ~bold), rows_of(data, bold)
                 models = {degree: self._fitted(degree, learned) for degree in tried}
                 losses = [self._loss(models[degree].shrunk(ridge), held_out) for degree, ridge in choices]
-                best = choices[int(np.argmin(losses))]
+                best = choices[simplest(np.sqrt(losses))]
         return self._fitted(best[0], data).shrunk(best[1])
 
     def _fitted(self, degree: int, data: Transitions) -> Dynamics:
         model = Dynamics(degree, self.inputs)
         model.add(data.states, data.actions, next_states_of(data))
         return model
+
+    def _tested_reach(self, data: Transitions, pairs: Array) -> Array:
+        stretches = stretches_of(data)
+        return tested_reach(pairs, stretches, by_boldness(self, data, stretches), self.delta)
 
     def _shows_backup(self, data: Transitions) -> bool:
         """Whether the backup drove for its horizon in enough stretches to judge the model by these alone."""
@@ -318,27 +344,37 @@ class Rollout(Quantifier):
         largest = np.nan_to_num(np.where(found.within[..., None], errors, 0.0), nan=np.inf).max(axis=(0, 2))
         return float(np.mean(largest**2))
 
+    def _replays(self, data: Transitions) -> Iterator[tuple[NDArray[np.int64], Replay]]:
+        """Windows of the data that judge the model, and the transitions with which they begin."""
+        course, advance = self._bound_course(), self._known_model().step
+        if not self._by_backup:
+            yield (starts := evenly(data)), replay(advance, course, data, starts)
+            return
+        steps = followed(course, data)
+        for chosen, some in ((steps > 1, course), (steps == 1, course._replace(horizon=0, hold=0))):
+            if len(starts := thinned(np.flatnonzero(chosen))):
+                found = replay(advance, some, data, starts)
+                yield starts, found._replace(within=found.within & (np.arange(some.steps)[:, None] < steps[starts]))
+
     def _note_errors(self, data: Transitions) -> None:
         """Add the errors of replays, and the distances of the signals, to the moments that determine widths."""
-        course = self._bound_course()
-        starts = drilled(course, data) if self._by_backup else evenly(data)
-        if not len(starts):
-            return
-        found = replay(self._known_model().step, course, data, starts)
-        with np.errstate(over="ignore", invalid="ignore"):
-            predicted = course.signals(found.trajectory.states)
-            ways = np.cumsum(np.abs(np.diff(predicted, axis=0)), axis=0)
-            errors = predicted[1:] - found.signals
-        told = found.within[..., None] & np.isfinite(errors) & np.isfinite(ways)
-        errors, ways = np.where(told, errors, 0.0), np.where(told, ways, 0.0)
-        if not self._moments.any():
-            self._middle = np.median(ways, axis=1)
-        above = ways > self._middle[:, None]
-        halves = [
-            [(part * half).sum(axis=1) for part in (np.ones_like(ways), errors**2, ways**2)]
-            for half in (told & ~above, told & above)
-        ]
-        self._moments = self._moments + np.array(halves)
+        first, moments = not self._moments.any(), self._moments.copy()
+        for _, found in self._replays(data):
+            with np.errstate(over="ignore", invalid="ignore"):
+                predicted = self._bound_course().signals(found.trajectory.states)
+                ways = np.cumsum(np.abs(np.diff(predicted, axis=0)), axis=0)
+                errors = predicted[1:] - found.signals
+            told = found.within[..., None] & np.isfinite(errors) & np.isfinite(ways)
+            errors, ways = np.where(told, errors, 0.0), np.where(told, ways, 0.0)
+            steps = len(ways)
+            if first:
+                self._middle[:steps] = _medians(ways, told)
+            above = ways > self._middle[:steps, None]
+            for half, side in enumerate((told & ~above, told & above)):
+                moments[half, :, :steps] += [
+                    (part * side).sum(axis=1) for part in (np.ones_like(ways), errors**2, ways**2)
+                ]
+        self._moments = moments
 
     def squared_widths(self) -> tuple[Array, Array]:
         """Squared deviation (T, S) after each step, and its growth with the squared distance, from errors of replays.
@@ -376,6 +412,21 @@ class Rollout(Quantifier):
         if self._model is None:
             raise ValueError("Rollout has learned nothing yet.")
         return self._model
+
+
+def simplest(losses: Array) -> int:
+    """Index of the first loss that is not larger than the smallest, but for a negligible difference.
+
+    Simpler models extrapolate better.
+    """
+    share, error = NEGLIGIBLE
+    return int(np.argmax(losses <= (1.0 + share) * losses.min() + error))
+
+
+def _medians(values: Array, told: Flags) -> Array:
+    """Median (T, S) of the values (T, n, S) that are told, 0 if none is."""
+    some = np.where(told.any(axis=1, keepdims=True), np.where(told, values, np.nan), 0.0)
+    return np.asarray(np.nanmedian(some, axis=1))
 
 
 def _doubling(steps: int) -> NDArray[np.int64]:

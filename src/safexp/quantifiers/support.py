@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array, some
+from safexp.quantifiers.boldness import ladder
 
 REACH = 1.0
 """Distance beyond the visited range of an input up to which anything is certified, in standard deviations."""
+
+LEAST_REACH = 0.05
+"""The least reach that is measured, so that the certified region can grow along every input that varied."""
+
+RUNGS = 5
+"""How many times the boldest fifth of the remaining stretches is held out to measure a reach."""
 
 ROUNDING = 1e-6
 """Relative tolerance within which an input that never varied counts as unchanged."""
 
 
 class Ranges(NamedTuple):
-    """Visited range (d,) of every input, the points at which widths become infinite, and 1 / standard deviation."""
+    """Visited range (d,) of every input, the points at which widths become infinite, and 1 / distance to them."""
 
     low: Array
     high: Array
@@ -30,18 +36,18 @@ class Ranges(NamedTuple):
 class Support:
     """Range of every input in a model's data, and the factor by which its widths grow outside it.
 
-    The factor is 1 inside, 1 / (1 − e / reach) where an input is e standard deviations outside its range, and infinite
-    from `reach` on. It is also infinite at any other value of an input that never varied, such as a discrete action
+    The factor is 1 inside, 1 / (1 − e / reach) where an input is e standard deviations outside its range, for the input
+    with the largest e / reach, and infinite from `reach` on. It is also infinite at any other value of an input that never varied, such as a discrete action
     that was never taken, and beyond zero for an input that never changed its sign: absolute values, friction and
     rectifiers have kinks there. Ranges grow with every update, so `reach` also determines how fast the certified region
     can grow with the executed actions.
 
     Args:
-        reach: distance at which widths become infinite, in standard deviations of an input.
+        reach: distance at which widths become infinite, in standard deviations of an input; one for all, or (d,).
     """
 
-    def __init__(self, reach: float = REACH) -> None:
-        if not (math.isfinite(reach) and reach > 0):
+    def __init__(self, reach: float | Array = REACH) -> None:
+        if not (np.all(np.isfinite(reach)) and np.all(np.asarray(reach) > 0)):
             raise ValueError(f"reach={reach} must be finite and above 0, in standard deviations beyond the data.")
         self.reach = reach
         self._count = 0.0
@@ -83,7 +89,7 @@ class Support:
         """The factors (n, m) of widths for actions (n, m, da) in states (n, ds)."""
         size = states.shape[1]
         beyond = np.maximum(self._beyond(states, slice(None, size))[:, None], self._beyond(actions, slice(size, None)))
-        room = 1.0 - beyond / self.reach
+        room = 1.0 - beyond
         return np.divide(1.0, room, out=np.full(room.shape, np.inf), where=room > 0)
 
     def state(self) -> dict[str, Array]:
@@ -102,26 +108,43 @@ class Support:
         self._settle()
 
     def _settle(self) -> None:
-        """Compute the visited range, the points where a factor becomes infinite, and the standard deviations."""
+        """Compute the visited range, and the points where a factor becomes infinite."""
         if not self.known:
             return
         low, high, total, squares = self._moments
         variance = np.maximum(squares / self._count - (total / self._count) ** 2, 0.0)
         rounding = ROUNDING * (1.0 + np.abs(self._origin))
         varied = high - low > rounding
-        deviation = np.where(varied, np.sqrt(variance), rounding / self.reach)
+        room = np.where(varied, self.reach * np.sqrt(variance), rounding)
         self._low, self._high = low, high
-        room = self.reach * deviation
         below, above = self._low - room, self._high + room
         self._least = np.where(varied & (self._low >= 0), np.maximum(below, np.minimum(self._low, 0.0)), below)
         self._most = np.where(varied & (self._high <= 0), np.minimum(above, np.maximum(self._high, 0.0)), above)
-        self._rate = 1.0 / np.maximum(deviation, np.finfo(np.float64).tiny)
+        self._rate = 1.0 / np.maximum(room, np.finfo(np.float64).tiny)
 
     def _beyond(self, values: Array, part: slice) -> Array:
-        """Distance of values (..., d) from the range in standard deviations, for the worst input, (...)."""
+        """Distance of values (..., d) from the range as a share of the reach, for the worst input, (...)."""
         outside = np.maximum(self._low[part] - values, values - self._high[part])
         if not some(outside > 0):  # the usual case
             return np.zeros(values.shape[:-1])
         outside *= self._rate[part]
         outside[(values < self._least[part]) | (values > self._most[part])] = np.inf
         return np.asarray(outside.max(axis=-1, initial=0.0))
+
+
+def tested_reach(inputs: Array, stretches: NDArray[np.int64], order: NDArray[np.int64], delta: float) -> Array:
+    """Distance (d,) by which a share 1 − δ of held-out stretches did not leave the range of the others, in deviations.
+
+    Stretches are given in the `order` of their boldness, and held out as for calibration (`ladder`): the scale of the
+    widths was measured as far as that beyond the data, and no further.
+    """
+    found = [np.zeros((1, inputs.shape[1]))]
+    for learned, held_out in ladder(order, RUNGS):
+        known = inputs[np.isin(stretches, learned)]
+        low, high, deviation = known.min(axis=0), known.max(axis=0), known.std(axis=0)
+        outside = np.maximum(np.maximum(low - inputs, inputs - high), 0.0)
+        distance = np.divide(outside, deviation, out=np.zeros_like(outside), where=deviation > 0)
+        furthest = np.zeros((len(order), inputs.shape[1]))
+        np.maximum.at(furthest, stretches, distance)
+        found.append(furthest[held_out])
+    return np.clip(np.quantile(np.concatenate(found), 1 - delta, axis=0), LEAST_REACH, REACH)

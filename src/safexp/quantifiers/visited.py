@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from safexp.core.arrays import Array
 from safexp.quantifiers.base import Transitions, stretches_of
 from safexp.quantifiers.boldness import ladder, stretch_maxima
-from safexp.quantifiers.extrapolation import CAPACITY, Landmarks
+from safexp.quantifiers.landmarks import Landmarks
 from safexp.quantifiers.regression import pairs_of, standards
 
 RUNGS = 5
@@ -21,9 +21,6 @@ FEWEST = 10
 
 LEAST_WEIGHT = 0.1
 """Smallest weight of an input in a distance, as a share of the largest: none is trusted to be irrelevant elsewhere."""
-
-MOST = 4096
-"""Number of evenly spaced transitions among which landmarks are chosen."""
 
 RIDGE = 1e-6
 """Share of the largest eigenvalue that is added to all, so that inputs that move together share their weight."""
@@ -57,7 +54,7 @@ class Visited:
         scale = deviation / weights_of((inputs - shift) / deviation, values)
         points = (inputs - shift) / scale
         tested = float(np.quantile(held_out_distances(points, boldness, blocks_of(data)), 1 - delta))
-        return cls(shift, scale, tested, covering(points))
+        return cls(shift, scale, tested, Landmarks.covering(points))
 
     @property
     def reach(self) -> float:
@@ -67,7 +64,7 @@ class Visited:
     def add(self, data: Transitions) -> None:
         """Add transitions: the region grows around them."""
         points = (pairs_of(data) - self.shift) / self.scale
-        self.landmarks = covering(np.concatenate([self.landmarks.points, points]))
+        self.landmarks = self.landmarks.and_covering(points)
 
     def contains(self, states: Array, actions: Array) -> NDArray[np.bool_]:
         """Whether actions (n, m, da) in states (n, ds) are in the region, (n, m)."""
@@ -110,28 +107,9 @@ def held_out_distances(points: Array, boldness: Array, stretches: NDArray[np.int
     """Distance of every held-out point (n, d) from those that it was held out from."""
     found = [np.zeros(1)]
     for learned, held_out in ladder(np.argsort(stretch_maxima(boldness, stretches), kind="stable"), RUNGS):
-        landmarks = covering(points[np.isin(stretches, learned)])
+        landmarks = Landmarks.covering(points[np.isin(stretches, learned)])
         found.append(landmarks.nearest(points[np.isin(stretches, held_out)]))
     return np.concatenate(found)
-
-
-def covering(points: Array) -> Landmarks:
-    """At most `CAPACITY` of the points (n, d), far from one another; `radius` is the largest distance of the others."""
-    some = points[:: -(-len(points) // MOST)]
-    landmarks = Landmarks(far_apart(some, min(CAPACITY, len(some))))
-    landmarks.radius = max(float(landmarks.nearest(points[k : k + MOST]).max()) for k in range(0, len(points), MOST))
-    return landmarks
-
-
-def far_apart(points: Array, count: int) -> Array:
-    """`count` of the points (n, d), each the furthest from those before, by squared distances |x|² − 2x·c + |c|²."""
-    norms, chosen = np.einsum("nd,nd->n", points, points), np.zeros(count, dtype=np.int64)
-    near = np.full(len(points), np.inf)
-    for k in range(1, count):
-        last = chosen[k - 1]
-        near = np.minimum(near, norms - 2.0 * (points @ points[last]) + norms[last])
-        chosen[k] = near.argmax()
-    return points[chosen]
 
 
 def blocks_of(data: Transitions) -> NDArray[np.int64]:
