@@ -215,7 +215,7 @@ def _factor(graph: _Graph, support: Support, pair: str) -> str:
     unknown = graph.add("Or", graph.add("Less", pair, ranges.least), graph.add("Greater", pair, ranges.most))
     beyond = graph.add("Where", unknown, np.inf, graph.add("Mul", beyond, ranges.rate))
     worst = graph.add("ReduceMax", beyond, graph.constant(np.array([1])), keepdims=1)
-    room = graph.add("Max", graph.add("Sub", 1.0, worst), 0.0)
+    room = graph.add("Max", graph.add("Sub", 1.0, graph.add("Div", worst, support.reach)), 0.0)
     return graph.add("Div", 1.0, room)
 
 

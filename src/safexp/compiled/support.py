@@ -12,6 +12,7 @@ def support_fields(program: Program, support: Support, place: Place, actions: in
     fields: dict[str, int | str] = {"state": place.start, "states": place.size, "actions": actions}
     for name, values in ranges._asdict().items():
         fields[name] = program.tables.add(f"range of the data: {name}", values)
+    fields["reach"] = program.tables.add("distance at which widths become infinite", [support.reach])
     return fields | {"shared": program.reserve(1)}
 
 

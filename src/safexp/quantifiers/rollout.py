@@ -72,9 +72,9 @@ class Rollout(Quantifier):
     positions with their speeds, and anything else with a delayed effect.
 
     `score`, for `Calibrated`, replays stretches of the data. If there are enough in which the backup itself drove for
-    its horizon (drills), every transition is replayed for as long as the backup drove after it. Otherwise the model is driven by the backup
-    plus the difference between the logged action and the backup's, so that feedback acts on the prediction as it did on
-    the machine, and any log can judge the model. Only errors towards a limit count.
+    its horizon (drills), every transition is replayed for as long as the backup drove after it. Otherwise the model is
+    driven by the backup plus the difference between the logged action and the backup's, so that feedback acts on the
+    prediction as it did on the machine, and any log can judge the model. Only errors towards a limit count.
 
     If nothing is certified, episodes are too short (log several horizons in each), the observation lacks a speed, or
     the backup acts as the log never does. Where one step is enough, `ChangeModel` needs less data.
@@ -85,8 +85,7 @@ class Rollout(Quantifier):
         inputs: entries of the state that its change depends on: those of the encoded observation counted from 0, then
             the signals; all by default.
         reach: how far beyond the range of an input anything is certified, in standard deviations (`Support`); by
-            default as far, for each input, as the boldest stretches of the data left the range of the others
-            (`tested_reach`).
+            default as far as the boldest stretches of the data left the range of the others (`tested_reach`).
         delta: probability that a width fails, under a normal distribution; `Calibrated` measures it.
         sides: limits whose costs are bounded; set by a shield from its constraint.
 
@@ -263,7 +262,7 @@ class Rollout(Quantifier):
         return {
             **self._model.state(),
             **self._support.state(),
-            "reach": np.asarray(self._support.reach, dtype=np.float64),
+            "reach": np.array([self._support.reach]),
             "moments": self._moments.copy(),
             "middle": self._middle.copy(),
             "chosen": chosen,
@@ -277,7 +276,7 @@ class Rollout(Quantifier):
             self._model = Dynamics(int(degree), self.inputs)
             self._model.restore(state)
             self._moments, self._middle = np.array(state["moments"]), np.array(state["middle"])
-            self._support = Support(np.array(state["reach"]))
+            self._support = Support(float(state["reach"][0]))
         self._support.restore(state)
 
     def _path(self, trajectory: Prediction) -> Path:
@@ -323,7 +322,7 @@ class Rollout(Quantifier):
         model.add(data.states, data.actions, next_states_of(data))
         return model
 
-    def _tested_reach(self, data: Transitions, pairs: Array) -> Array:
+    def _tested_reach(self, data: Transitions, pairs: Array) -> float:
         stretches = stretches_of(data)
         return tested_reach(pairs, stretches, by_boldness(self, data, stretches), self.delta)
 

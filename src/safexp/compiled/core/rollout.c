@@ -59,7 +59,7 @@ static real growth(const rollout *p, const real *m, const real *inputs)
 {
     real beyond = larger(outside(p->range, m, 0, p->inputs, inputs, 1),
                          outside(p->range, m, p->inputs, p->actions, inputs + p->inputs, 1));
-    return 1 / larger(1 - beyond, 0);
+    return 1 / larger(1 - beyond / m[p->range->reach], 0);
 }
 
 /* Width of signal k after this step, having covered this way. */

@@ -1,12 +1,12 @@
 /* Range of the data: the factor by which widths grow outside it, infinite where nothing is known. */
 
 typedef struct {
-    int state, states, actions;       /* where the state is, and the numbers of entries */
-    int low, high, least, most, rate; /* tables */
-    int shared;                       /* distance of the state from the range */
+    int state, states, actions;              /* where the state is, and the numbers of entries */
+    int low, high, least, most, rate, reach; /* tables */
+    int shared;                              /* distance of the state from the range */
 } support;
 
-/* Largest distance of values from their range, as a share of the reach. */
+/* Largest distance of values from their range, in standard deviations. */
 static real outside(const support *p, const real *m, int first, int count, const real *values, int stride)
 {
     real worst = 0;
@@ -31,6 +31,6 @@ static inline void support_widen(const support *p, const shield_t *s, const acti
     for (int l = 0; l < a->lanes; l++) {
         real beyond = outside(p, s->model, p->states, p->actions, a->values + l, a->lanes);
         beyond = larger(s->memory[p->shared], beyond);
-        width[l] *= 1 / larger(1 - beyond, 0);
+        width[l] *= 1 / larger(1 - beyond / s->model[p->reach], 0);
     }
 }

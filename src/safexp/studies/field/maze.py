@@ -45,5 +45,5 @@ MAZE = System(
     backup=lambda seen: pushed(np.zeros((len(seen), 2)), seen),
     horizon=20,
     noise=0.3,
-    steps=20_000,
+    steps=100_000,
 )

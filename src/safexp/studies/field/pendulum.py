@@ -18,5 +18,5 @@ PENDULUM = System(
     backup=regulate,
     horizon=HORIZON,
     noise=0.07,
-    steps=16_000,
+    steps=100_000,
 )

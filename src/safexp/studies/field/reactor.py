@@ -59,5 +59,5 @@ REACTOR = System(
     backup=lambda seen: np.full((len(seen), 1), -1.0),
     horizon=20,
     noise=0.3,
-    steps=12_000,
+    steps=40_000,
 )

@@ -35,10 +35,6 @@ DOCTORS_MODELS: tuple[ModelKind, ...] = ("FeatureRegression",)
 
 DELTA = 0.05
 
-REACH = 0.1
-"""Reach of `Rollout` beyond its data, in standard deviations, for all systems; with 1, its default, and with 0.3 the
-reactor violates on tuning seed 0: its reaction is not a polynomial, and errors outside the data exceed the widths."""
-
 
 def trial(system: System, seed: int, steps: int | None = None) -> dict[str, Any]:
     """Log, examination, training behind a look-ahead shield, and audit, as one row of the table."""
@@ -55,14 +51,13 @@ def trial(system: System, seed: int, steps: int | None = None) -> dict[str, Any]
     agent = MASE(
         envs,
         system.limits,
-        Calibrated(Rollout(reach=REACH), delta=DELTA),  # as `found.lookahead_lines`, with a shorter reach
+        Calibrated(Rollout(), delta=DELTA),  # as in `found.lookahead_lines`
         TRPO,
         learner_options={"n_steps": ROLLOUT},
         penalty=Penalty(1.0, moved=0.3),
         seed_data=log,
         backup=Backup(system.backup, system.horizon, drills=0.02),
         warm_start=True,
-        imitation=0.01,
         seed=seed,
     )
     agent.learn(steps or system.steps)
@@ -169,7 +164,7 @@ def bare_learner(system: System, seed: int, steps: int) -> tuple[Array, Array, i
     agent = MASE(
         copies(system, book),
         system.limits,
-        Calibrated(Rollout(reach=REACH), delta=DELTA),
+        Calibrated(Rollout(), delta=DELTA),
         TRPO,
         learner_options={"n_steps": ROLLOUT},
         penalty=None,
