@@ -15,7 +15,7 @@ from safexp.core.arrays import Array, Indices
 from safexp.core.signals import name_of_signal
 from safexp.quantifiers.dynamics import Dynamics
 from safexp.quantifiers.polynomial import Polynomial
-from safexp.quantifiers.rollout import PER_DISTANCE, Rollout
+from safexp.quantifiers.rollout import LEAST_WIDTH, Rollout
 from safexp.quantifiers.targets import normal_multiplier
 
 
@@ -30,7 +30,7 @@ def translate_rollout(program: Program, quantifier: Rollout, scale: float, place
     outputs = padded(place.size)
     program.use("support", "rollout")
     chosen = Place(place.start, len(inputs))
-    numbers = [scale, normal_multiplier(quantifier.delta / quantifier.num_signals), PER_DISTANCE]
+    numbers = [scale, normal_multiplier(quantifier.delta / quantifier.num_signals), LEAST_WIDTH]
     name = program.struct(
         "rollout",
         state=place.start,
@@ -51,6 +51,7 @@ def translate_rollout(program: Program, quantifier: Rollout, scale: float, place
         root=add("look-ahead: root of the uncertainty of the weights", triangle(model.polynomial.root)),
         level=add("look-ahead: squared width after every step", level),
         slope=add("look-ahead: its growth with the squared distance", slope),
+        least=add("look-ahead: least width of every signal", quantifier.least_widths()),
         sign=add("look-ahead: sign of every limit", sides.sign),
         numbers=add("look-ahead: scale, multiplier, share of the distance", numbers),
         range="&" + program.struct("support", **support_fields(program, quantifier.support, chosen, program.actions)),

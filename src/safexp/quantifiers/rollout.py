@@ -30,8 +30,8 @@ from safexp.quantifiers.replays import (
 from safexp.quantifiers.support import Support, tested_reach
 from safexp.quantifiers.targets import normal_multiplier
 
-PER_DISTANCE = 0.01
-"""Smallest width as a share of the distance that a signal has covered."""
+LEAST_WIDTH = 0.01
+"""Smallest width as a share of the distance that a signal has covered, and of its usual change in a step."""
 
 ENOUGH_DRILLS = 59
 """Number of stretches with a drill from which on drills alone judge a model: what `Calibrated` needs for δ = 5%."""
@@ -62,7 +62,9 @@ class Rollout(Quantifier):
     A polynomial one-step model (`Dynamics`) is learned from all transitions, whoever drove, and rolled out through the
     backup. After k steps in which a signal has covered the distance w, its width is
 
-        z · √(α_k + β_k · w²) · √(1 + largest squared leverage so far) + 1% of w.
+        z · √(α_k + β_k · w²) · √(1 + largest squared leverage so far) + 1% of w,
+
+    which `Calibrated` scales, plus 1% of the signal's usual change in a step, which it does not.
 
     Here α_k is the mean squared error after k steps of those replays (below) that covered less than the median
     distance, and β_k · w² is the excess of the others. So widths grow with time and speed as errors do, and a machine
@@ -185,7 +187,7 @@ class Rollout(Quantifier):
     def _worst(self, path: Path, scale: float) -> tuple[Array, Array]:
         """Worst signal (n, K) of each side on a path and its width there, infinite where there is none."""
         sides = self._sides()
-        signals, widths = path.signals[..., sides.which], scale * path.widths[..., sides.which]
+        signals, widths = path.signals[..., sides.which], (scale * path.widths + self.least_widths())[..., sides.which]
         with np.errstate(invalid="ignore"):
             worst = np.where(np.isfinite(widths), sides.sign * signals + widths, np.inf).argmax(axis=0)[None]
         mean, width = (np.take_along_axis(part, worst, axis=0)[0] for part in (signals, widths))
@@ -294,7 +296,7 @@ class Rollout(Quantifier):
             inputs = self._inputs(flat, taken[:, :0])
             factor = self._support.factor(inputs, taken[:, None]).reshape(steps, n)
             way = np.cumsum(np.abs(np.diff(all_signals, axis=0)), axis=0)
-            widths = self._deviation(way) * np.sqrt(1.0 + leverage**2)[..., None] + PER_DISTANCE * way
+            widths = self._deviation(way) * np.sqrt(1.0 + leverage**2)[..., None] + LEAST_WIDTH * way
             widths *= np.maximum.accumulate(factor, axis=0)[..., None]
         signals = all_signals[1:]
         return Path(signals, np.where(np.isfinite(signals) & np.isfinite(widths), widths, np.inf))
@@ -385,6 +387,11 @@ class Rollout(Quantifier):
         excess = np.maximum(more / np.maximum(others, 1.0) - level, 0.0)
         slope = np.where(way > 0, excess * others / np.where(way > 0, way, 1.0), 0.0)
         return np.where(count > 0, level, np.inf), slope
+
+    def least_widths(self) -> Array:
+        """Width (S,) that is added to all others: 1% of the root mean square change of a signal in a step."""
+        counts, _, ways = self._moments[:, :, 0].sum(axis=0)
+        return np.asarray(LEAST_WIDTH * np.sqrt(ways / np.maximum(counts, 1.0)))
 
     def _deviation(self, ways: Array) -> Array:
         """Widths (T, n, S) of signals that have covered these distances, from the errors of replays."""

@@ -13,7 +13,7 @@ typedef struct {
     int shift, scale, extent;                     /* of the inputs; extent holds the lowest, then the highest */
     int weights, outputs, of_states, of_actions, constant; /* the model: of monomials (padded), or linear */
     int root;                                     /* triangular root of the uncertainty of the weights */
-    int level, slope;                             /* squared width after every step, and its growth */
+    int level, slope, least;                      /* squared width after every step, its growth; least widths */
     int sign, numbers;                            /* signs of the sides, and (scale, multiplier, least share) */
     const support *range;
 } rollout;
@@ -119,7 +119,7 @@ static void rollout_one(const rollout *p, shield_t *s, const real *first, int st
             int which = p->which[k];
             real signal = before[which];
             real spread = width_after(p, m, step, which, way[which], leverage, factor);
-            spread = isfinite(signal) && isfinite(spread) ? m[p->numbers] * spread : INFINITY;
+            spread = isfinite(signal) && isfinite(spread) ? m[p->numbers] * spread + m[p->least + which] : INFINITY;
             real reached = isfinite(spread) ? m[p->sign + k] * signal + spread : INFINITY;
             if (reached > worst[k]) {
                 int known = isfinite(signal) && isfinite(spread);
