@@ -15,8 +15,8 @@ COVERED = CoverageCheck(
     0.05,
     {"random": NONE_MISSED, "bold": NONE_MISSED},
     {"random": NONE_MISSED, "bold": NONE_MISSED},
-    71.0,
-    (71.0,) * 60,
+    1.5,
+    (1.5,) * 60,
     0.95,
     60,
     59,
@@ -37,10 +37,16 @@ def severities(found):
     ],
 )
 def test_what_is_certified(logged, backup, unseen, expected):
-    found = lookahead_findings([LIMIT], LookAhead(60, 71.0, logged, backup, unseen), [COVERED])
+    found = lookahead_findings([LIMIT], LookAhead(60, 1.5, logged, backup, unseen), [COVERED])
     assert {topic: one for topic, one in severities(found).items() if one != "ok"} == expected
-    assert any("widths scaled by 71" in one.found for one in found)
+    assert any("widths scaled by 1.5" in one.found for one in found)
     assert "observation[0] with the backup, coverage" in severities(found)
+
+
+@pytest.mark.parametrize(("scale", "told"), [(4.9, False), (71.0, True), (np.inf, False)])
+def test_a_large_scale(scale, told):  # an infinite one is a stop of the calibration
+    found = lookahead_findings([LIMIT], LookAhead(60, scale, 0.9, 1.0, 0.0), [COVERED])
+    assert (severities(found).get("with the backup, scale") == "caution") == told
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,9 @@ USELESS = 0.05
 
 SAFE = 0.95
 """Share of logged states with a certified backup below which there is a caution."""
+
+LARGE = 5.0
+"""Scale of the widths from which there is a caution."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ def lookahead_findings(
     told = []
     for constraint, coverage in zip(constraints, coverages, strict=True):
         told += coverage_findings(f"{listed(constraint.names)} with the backup", coverage)
-    return [*told, *_unseen_findings(found), _logged_finding(found), _backup_finding(found)]
+    return [*told, *_scale_findings(found), *_unseen_findings(found), _logged_finding(found), _backup_finding(found)]
 
 
 def _logged_finding(found: LookAhead) -> Finding:
@@ -118,6 +122,21 @@ def _backup_finding(found: LookAhead) -> Finding:
         "certificate.",
         "Give a backup that comes to rest within the limits from every logged state, and a horizon in which it does.",
     )
+
+
+def _scale_findings(found: LookAhead) -> list[Finding]:
+    if not LARGE < found.scale < math.inf:
+        return []
+    return [
+        Finding(
+            "with the backup, scale",
+            "caution",
+            f"Calibration multiplies the widths by {found.scale:.3g}.",
+            "Some stretch of the log went quite otherwise than the model expects, and the widths must cover that "
+            "everywhere.",
+            f"Check for {CHECKS}.",
+        )
+    ]
 
 
 def _unseen_findings(found: LookAhead) -> list[Finding]:
