@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from safexp import AllOf, Backup, Calibrated, Rollout, Within, examine
+from safexp import AllOf, Backup, Calibrated, Log, Rollout, Within, examine
 from safexp.doctor.coverage import CoverageCheck, Misses
 from safexp.doctor.lookahead import LookAhead, lookahead_findings
 from support.hoist import HORIZON, LIMIT, brake, hoist
@@ -91,6 +91,29 @@ def test_several_limits_and_a_backup_beyond_the_log():
     assert [limit.coverage.delta for limit in found.limits] == [0.05, 0.05]
     assert severities(found.findings)["with the backup, unseen"] == "caution"
     assert found.severity == "stop"
+
+
+@pytest.mark.slow
+def test_discrete_actions_in_a_column():
+    rng, rows = np.random.default_rng(0), []
+    for episode in range(60):
+        state = np.array([rng.uniform(-1, 1), 0.0])
+        for _ in range(30):
+            choice = int(rng.integers(3)) if rng.random() < 0.3 else int(np.clip(1 - round(4 * state.sum()), 0, 2))
+            speed = 0.9 * state[1] + 0.05 * (choice - 1)
+            after = np.array([state[0] + 0.2 * speed, speed])
+            rows.append((state, [choice], after, episode))
+            state = after
+    states, actions, following, numbers = map(np.array, zip(*rows, strict=True))
+    log = Log(states, actions, episodes=numbers, next_observations=following)
+
+    def let_go(observations):
+        return np.ones(len(observations), dtype=np.int64)
+
+    found = examine(log, constraint=Within(0, low=-3.0, high=3.0), backup=Backup(let_go, 20))
+    assert found.spaces["actions"] == "3 choices (inferred from the log)"
+    assert found.look_ahead.logged > 0.9
+    compile(found.lines, "lines", "exec")
 
 
 def test_a_small_log_is_not_fitted():

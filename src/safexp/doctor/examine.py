@@ -384,7 +384,8 @@ def _inferred_actions(log: Log, seen: spaces.Space[Any], backup: BackupControlle
     if backup is None:
         return logged
     check_backup(backup, seen, logged)
-    return inferred_actions(np.concatenate([log.actions, np.asarray(backup.act(log.observations))]))
+    driven = np.reshape(backup.act(log.observations), np.shape(log.actions))
+    return inferred_actions(np.concatenate([log.actions, driven]))
 
 
 def _range_note(done: spaces.Space[Any], inferred: bool, backup: BackupController | None) -> str:
