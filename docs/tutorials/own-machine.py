@@ -90,7 +90,7 @@ found = safexp.examine(
 print(found.verdict)
 for finding in found.findings:
     if finding.severity != "ok":
-        print("-", finding.severity, finding.subject)
+        print("-", finding.severity, finding.topic)
 print(next(line for line in found.lines.splitlines() if line.startswith("quantifier")))
 
 # %% [markdown]

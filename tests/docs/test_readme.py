@@ -25,7 +25,7 @@ READERS_OWN = {
     "obstacles.md": {"envs", "log", "brake", "drive_out"},
     "emergency-stop.md": {"envs", "brake"},
     "environment.md": {"env"},
-    "doctor.md": {"shield", "env", "controller", "cautious_controller"},
+    "doctor.md": {"brake", "shield", "env", "controller", "cautious_controller"},
     "deployment.md": {"low", "high", "env", "controller", "cautious_controller", "brake", "running", "plant"},
 }
 """What blocks use that the reader has, and no page can."""

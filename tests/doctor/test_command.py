@@ -17,6 +17,7 @@ from safexp.report.doctor import render
 from support import browser
 from support.browser import window
 from support.heater import LIMIT, as_log, heater
+from support.hoist import HORIZON, hoist
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +36,10 @@ def write_csv(path: Path, columns) -> None:
         csv.writer(file).writerows([header, *table.tolist()])
 
 
-def test_a_log_from_which_no_honest_shield_can_be_made(small, capsys):
+def test_a_log_from_which_no_shield_can_be_made(small, capsys):
     assert main(["doctor", str(small), "--within", "heat:-16:16"]) == 1
     said = capsys.readouterr().out
-    assert said.startswith("No honest shield")
+    assert said.startswith("No trustworthy shield")
     assert "Log more episodes." in said
 
 
@@ -49,7 +50,7 @@ def test_json_and_a_page(small, tmp_path, capsys):
     assert found["severity"] == "stop"
     assert found["rows"]["episodes"] == 4
     assert {"topic", "severity", "found", "means", "remedy"} == set(found["findings"][0])
-    assert "No honest shield" in page.read_text()
+    assert "No trustworthy shield" in page.read_text()
 
 
 def test_a_good_log_ends_with_lines_and_exit_code_0(good, tmp_path, capsys):
@@ -58,9 +59,46 @@ def test_a_good_log_ends_with_lines_and_exit_code_0(good, tmp_path, capsys):
     quickly = ["--quantifiers", "FeatureRegression"]
     assert main(["doctor", str(path), "--within", "heat:-16:16", *quickly]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("Good: an honest shield")
+    assert said.startswith("Good: a trustworthy shield")
     assert f"log = read_log({str(path)!r})" in said
     assert "Within('heat', low=-16.0, high=16.0)" in said
+
+
+def test_a_log_that_needs_a_backup_has_its_own_exit_code(tmp_path, capsys):
+    path = tmp_path / "late.csv"
+    write_csv(path, heater(late=2))
+    assert main(["doctor", str(path), "--within", "heat:-16:16", "--quantifiers", "FeatureRegression"]) == 3
+    said = capsys.readouterr().out
+    assert said.startswith("A shield that looks one step ahead is not enough here")
+    assert "trustworthy" not in said
+    assert "backup = Backup(controller, horizon=" in said
+
+
+@pytest.mark.slow
+def test_with_a_backup_the_shield_that_looks_ahead_is_examined(tmp_path, monkeypatch, capsys):
+    log = hoist()
+    np.savez(
+        tmp_path / "hoist.npz",
+        states=log.observations,
+        actions=log.actions,
+        next_states=log.next_observations,
+        episodes=log.episodes,
+    )
+    (tmp_path / "my_hoist.py").write_text(
+        "from support.hoist import brake as stop\n\n\ndef brake(o):\n    return stop(o)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    command = ["doctor", "hoist.npz", "--within", "0:0:9"]
+    assert main([*command, "--backup", "my_hoist:brake", "--horizon", str(HORIZON), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["look_ahead"]["logged"] > 0.9
+    assert "from my_hoist import brake as controller\n" in found["lines"]
+    assert f"backup = Backup(controller, horizon={HORIZON})\n" in found["lines"]
+
+
+def test_a_backup_needs_a_horizon(small, capsys):
+    assert main(["doctor", str(small), "--within", "heat::16", "--backup", "my_hoist:brake"]) == 2
+    assert "give both --backup PACKAGE:CONTROLLER and --horizon STEPS, or neither." in capsys.readouterr().err
 
 
 def test_missing_values_of_a_file_are_found_by_their_lines(good, tmp_path, capsys):

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 from numpy.typing import NDArray
 
-from safexp import AllOf, Budget, Examination, Log, Rollout, Within, examine
+from safexp import AllOf, Backup, Budget, Examination, Log, Rollout, Within, examine
 from safexp.quantifiers import Calibrated
 from safexp.shield.certificates import certificate_for
 from safexp.shield.transitions import transitions_of
@@ -134,6 +135,8 @@ def test_a_signal_that_reacts_three_steps_late():
     assert response.dead == 2
     assert response.look_ahead >= 3
     assert found.lines == ""
+    assert found.needs_backup
+    assert found.verdict.startswith("A shield that looks one step ahead is not enough here")
     names: dict[str, Any] = {"log": late}
     exec(found.lookahead_lines.replace("raise NotImplementedError", "return np.zeros((len(observations), 1))"), names)
     shield = names["shield"]
@@ -143,6 +146,14 @@ def test_a_signal_that_reacts_three_steps_late():
     simulated = quickly(late, resets=True)
     assert serious(simulated)["heat, delay"] == "caution"
     assert simulated.lookahead_lines == ""
+    assert not simulated.needs_backup
+
+
+def test_a_backup_is_not_all_that_a_log_without_exploration_needs():
+    found = quickly(as_log(heater(late=2, noise=0.0)))
+    assert serious(found)["heat, delay"] == serious(found)["exploration"] == "stop"
+    assert found.verdict.startswith("No trustworthy shield can be made")
+    assert (found.needs_backup, found.lookahead_lines) == (False, "")
 
 
 def test_a_signal_with_momentum():
@@ -227,6 +238,17 @@ def test_several_limits_share_delta(good):
     compile(found.lines, "lines", "exec")
 
 
+def test_the_action_space_is_the_logged_range(good):
+    clipped = good | {"actions": np.clip(good["actions"], -1, 1)}
+    found = quickly(as_log(clipped))
+    told = "the range of the logged actions: put the machine's real bounds"
+    assert found.spaces["actions"] == f"-1 to 1 ({told} there)"
+    assert f"# {told} here\nactions = spaces.Box(np.array([-1.0], np.float64), np.array([1.0]," in found.lines
+    given = quickly(as_log(clipped), action_space=spaces.Box(-2.0, 2.0, (1,)))
+    assert given.spaces["actions"] == "-2 to 2"
+    assert "real bounds" not in given.lines
+
+
 def test_what_cannot_be_examined(good):
     with pytest.raises(ValueError, match="not for Budget"):
         quickly(as_log(good), Budget(3.0))
@@ -234,3 +256,7 @@ def test_what_cannot_be_examined(good):
         quickly(as_log(good), Within("pressure", high=3.0))
     with pytest.raises(ValueError, match=r"delta=1\.5"):
         quickly(as_log(good), delta=1.5)
+    with pytest.raises(ValueError, match="with 2 options: examine Backup"):
+        quickly(as_log(good), backup=Backup(np.zeros_like, 5, hold=(0, 3)))
+    with pytest.raises(ValueError, match=r"the backup returned actions of shape \(2, 3\)"):
+        quickly(as_log(good), backup=Backup(np.zeros_like, 5))

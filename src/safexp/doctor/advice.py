@@ -11,13 +11,14 @@ import numpy as np
 from gymnasium import spaces
 
 from safexp.constraints import Within
+from safexp.core.arrays import Controller
 from safexp.core.findings import listed, percent
 from safexp.core.signals import SignalSource, name_of_signal
 from safexp.doctor.actions import FEW, NEARLY, Actions
-from safexp.doctor.coverage import ROOM, CoverageCheck
+from safexp.doctor.coverage import ROOM, CoverageCheck, calibrated_model
 from safexp.doctor.models import NOTABLE, Choice, Models
 from safexp.doctor.nearness import STEPS_AWAY, Nearness
-from safexp.quantifiers import Calibrated
+from safexp.quantifiers import Calibrated, Rollout
 
 NEAR_ENOUGH = 0.8
 """Share of the way to a limit from which a log needs no bolder episodes there; within a large step is enough too."""
@@ -98,8 +99,9 @@ def shield_lines(
     observation_space: spaces.Space[Any],
     action_space: spaces.Box | spaces.Discrete,
     task: str | None,
+    note: str = "",
 ) -> str:
-    """Python code that builds and tries the recommended shield."""
+    """Python code that builds and tries the recommended shield; `note` is a comment on its action space."""
     used = {"Calibrated", "ChangeModel", "Shield", "Within"} | {choice.kind for _, choice, _ in parts}
     if len(parts) > 1:
         used |= {"AllOf", "PerCost"}
@@ -116,7 +118,7 @@ def shield_lines(
         f"log = read_log({path!r})" if path is not None else "# log: the Log that was examined",
         *_assigned("constraint", "AllOf", limits),
         *_assigned("quantifier", "PerCost", models),
-        *_space_lines(observation_space, action_space, task),
+        *_space_lines(observation_space, action_space, task, note),
         "shield = Shield(quantifier, observations, actions, constraint=constraint)",
         "shield.fit(log)",
     ]
@@ -127,34 +129,49 @@ def lookahead_lines(
     constraints: Sequence[Within],
     horizon: int,
     *,
+    controller: Controller | None,
     delta: float,
     path: str | None,
     observation_space: spaces.Space[Any],
     action_space: spaces.Box | spaces.Discrete,
     task: str | None,
+    note: str = "",
 ) -> str:
-    """Python code of a shield that looks ahead to a backup, in which only the backup controller is missing."""
+    """Python code of a shield that looks ahead to a backup; without a `controller`, which the reader must add."""
     names = ["Backup", "Calibrated", "Rollout", "Shield", "Within", *(["read_log"] if path is not None else [])]
     several = len(constraints) > 1
     imports = ["import numpy as np", "import gymnasium" if task else "from gymnasium import spaces"]
+    wait = "  # at least; until it has come to rest" if controller is None else ""
     lines = [
         *imports,
         f"from safexp import {', '.join(['AllOf', *names] if several else names)}",
-        "",
-        "",
-        "def controller(observations):  # of a batch (n, ...): the actions (n, ...) that bring the machine to rest",
-        "    raise NotImplementedError",
-        "",
-        "",
+        *_controller_lines(controller),
         f"log = read_log({path!r})" if path is not None else "# log: the Log that was examined",
         *_assigned("constraint", "AllOf", [_limit(one) for one in constraints]),
-        f"quantifier = Calibrated(Rollout(), delta={delta!r})",
-        f"backup = Backup(controller, horizon={horizon})  # at least; until it has come to rest",
-        *_space_lines(observation_space, action_space, task),
+        f"quantifier = {_calibrated('Rollout()', calibrated_model(Rollout(), delta))}",
+        f"backup = Backup(controller, horizon={horizon}){wait}",
+        *_space_lines(observation_space, action_space, task, note),
         "shield = Shield(quantifier, observations, actions, constraint=constraint, backup=backup)",
         "shield.fit(log)",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _controller_lines(controller: Controller | None) -> list[str]:
+    """The backup controller: its import, if it can be imported; a function to complete if there is none."""
+    if controller is None:
+        return [
+            "",
+            "",
+            "def controller(observations):  # of a batch (n, ...): the actions (n, ...) that bring the machine to rest",
+            "    raise NotImplementedError",
+            "",
+            "",
+        ]
+    module, name = (getattr(controller, key, None) for key in ("__module__", "__qualname__"))
+    if name is None or not name.isidentifier() or module in (None, "__main__"):
+        return ["", "# controller: that of the Backup that was examined"]
+    return [f"from {module} import {name}{'' if name == 'controller' else ' as controller'}", ""]
 
 
 def _assigned(name: str, together: str, parts: Sequence[str]) -> list[str]:
@@ -176,18 +193,24 @@ def _source(source: SignalSource) -> str:
 
 def _model(choice: Choice, fitted: Calibrated) -> str:
     options = ", ".join(f"{name}={value!r}" for name, value in choice.options.items())
-    inner = f"ChangeModel({choice.kind}({options}), inputs={choice.inputs!r})"
+    return _calibrated(f"ChangeModel({choice.kind}({options}), inputs={choice.inputs!r})", fitted)
+
+
+def _calibrated(inner: str, fitted: Calibrated) -> str:
     room = f", capacity={fitted.capacity}" if fitted.capacity > ROOM else ""
     return f"Calibrated({inner}, delta={fitted.delta!r}{room})"
 
 
-def _space_lines(observation: spaces.Space[Any], action: spaces.Box | spaces.Discrete, task: str | None) -> list[str]:
+def _space_lines(
+    observation: spaces.Space[Any], action: spaces.Box | spaces.Discrete, task: str | None, note: str
+) -> list[str]:
     if task:
         return [
             f"env = gymnasium.make({task!r})",
             "observations, actions = env.observation_space, env.action_space",
         ]
-    return [f"observations = {_space(observation)}", f"actions = {_action_space(action)}"]
+    comment = [f"# {note}"] if note else []
+    return [f"observations = {_space(observation)}", *comment, f"actions = {_action_space(action)}"]
 
 
 def _space(space: spaces.Space[Any]) -> str:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
-from safexp.core.findings import Finding, listed, percent
-from safexp.doctor.models import SPLITS, Choice, Split, held_out, scores_of, some_stretches
-from safexp.doctor.subject import LimitedSignals
-from safexp.quantifiers import Calibrated
-from safexp.quantifiers.base import rows_of, stretches_of
+from safexp.core.arrays import Array
+from safexp.core.findings import Finding, percent
+from safexp.doctor.models import SPLITS, Split, held_out, scores_of, some_stretches
+from safexp.quantifiers import Calibrated, Quantifier
+from safexp.quantifiers.base import Transitions, rows_of, stretches_of
 from safexp.quantifiers.calibrated import LEAST_CONFIDENCE, stretches_needed
 from safexp.records.statistics import exact_interval
-from safexp.shield.certificates import certificate_for
 
 CONFIDENCE = 0.95
 
@@ -67,55 +65,45 @@ class CoverageCheck:
     needed: int
 
 
-def calibrated_model(choice: Choice, delta: float) -> Calibrated:
-    """The recommended quantifier, untrained."""
-    return Calibrated(choice.build(), delta=delta, capacity=max(ROOM, stretches_needed(delta, CONFIDENCE)))
+def calibrated_model(quantifier: Quantifier, delta: float) -> Calibrated:
+    """A quantifier with calibrated widths, untrained."""
+    return Calibrated(quantifier, delta=delta, capacity=max(ROOM, stretches_needed(delta, CONFIDENCE)))
 
 
-def examine_coverage(
-    subject: LimitedSignals,
-    space: spaces.Space[Any],
-    choice: Choice,
-    fitted: Calibrated,
-    *,
-    delta: float,
-    seed: int = 0,
-) -> CoverageCheck:
-    """Count misses on held-out stretches; `fitted` was calibrated on the whole log."""
+def examine_coverage(data: Transitions, fitted: Calibrated, *, seed: int = 0) -> CoverageCheck:
+    """Count misses on held-out stretches of the log by copies that learn the others; `fitted` has learned it all."""
     rng = np.random.default_rng(seed)
-    data = some_stretches(subject.data, MOST_ROWS, rng)
+    some = some_stretches(data, MOST_ROWS, rng)
     bare: dict[Split, Misses] = {}
     calibrated: dict[Split, Misses] = {}
     for split in SPLITS:
-        model = certificate_for(subject.constraint, calibrated_model(choice, delta), space)
-        assert isinstance(model, Calibrated), "it was given one"
-        unseen = held_out(model, data, split, rng)
-        model.fit(rows_of(data, ~unseen))
-        steps, stretches = scores_of(model.quantifier, rows_of(data, unseen))
+        model = copy.deepcopy(fitted)
+        unseen = held_out(model, some, split, rng)
+        model.fit(rows_of(some, ~unseen))
+        steps, stretches = scores_of(model.quantifier, rows_of(some, unseen))
         bare[split] = _misses(steps, stretches, 1.0)
         calibrated[split] = _misses(steps, stretches, model.scale)
     return CoverageCheck(
-        delta,
+        fitted.delta,
         bare,
         calibrated,
         fitted.scale,
         tuple(fitted.scores.tolist()),
         fitted.reached,
-        int(stretches_of(subject.data).max()) + 1,
-        stretches_needed(delta, CONFIDENCE),
+        int(stretches_of(data).max()) + 1,
+        stretches_needed(fitted.delta, CONFIDENCE),
     )
 
 
-def coverage_findings(subject: LimitedSignals, found: CoverageCheck) -> list[Finding]:
-    """Findings on the coverage."""
-    signal = listed(subject.names)
-    told = [_calibration_finding(signal, found)]
+def coverage_findings(about: str, found: CoverageCheck) -> list[Finding]:
+    """Findings on the calibration and the coverage of a model; their topics begin with `about`."""
+    told = [_calibration_finding(about, found)]
     facts = f"As fitted it misses {_text(found.bare)}; calibrated, {_text(found.calibrated)}."
     over = [split for split in SPLITS if found.calibrated[split].interval[0] > found.delta]
     if over and math.isfinite(found.scale):
         told.append(
             Finding(
-                f"{signal}, coverage",
+                f"{about}, coverage",
                 "stop",
                 f"{facts} More than δ = {found.delta:g}, beyond chance.",
                 "Even calibrated widths do not hold on stretches that the model has not seen.",
@@ -123,12 +111,12 @@ def coverage_findings(subject: LimitedSignals, found: CoverageCheck) -> list[Fin
             )
         )
     else:
-        told.append(Finding(f"{signal}, coverage", "ok", facts))
+        told.append(Finding(f"{about}, coverage", "ok", facts))
     return told
 
 
-def _calibration_finding(signal: str, found: CoverageCheck) -> Finding:
-    topic = f"{signal}, calibration"
+def _calibration_finding(about: str, found: CoverageCheck) -> Finding:
+    topic = f"{about}, calibration"
     facts = f"{found.stretches} stretches; δ = {found.delta:g} with 95 % confidence needs {found.needed}."
     if math.isfinite(found.scale):
         facts += f" Widths × {found.scale:.3g} hold with confidence {percent(found.reached)}."
@@ -146,7 +134,9 @@ def _calibration_finding(signal: str, found: CoverageCheck) -> Finding:
     return Finding(topic, "caution", facts, "The bound holds only with that confidence.", more)
 
 
-def _misses(steps: Any, stretches: Any, scale: float) -> Misses:
+def _misses(steps: Array, stretches: Array, scale: float) -> Misses:
+    """Numbers of scores above a scale; those that are NaN were not measured."""
+    steps, stretches = (part[~np.isnan(part)] for part in (steps, stretches))
     missed = int((stretches > scale).sum())
     return Misses(
         len(stretches), missed, exact_interval(missed, len(stretches)), len(steps), int((steps > scale).sum())

@@ -137,8 +137,11 @@ def examine_delay(
     )
 
 
-def delay_findings(found: Response | None, signal: str, resets: bool) -> list[Finding]:
-    """What that means for a shield; with `resets` an episode can be stopped at any step without cost."""
+def delay_findings(found: Response | None, signal: str, resets: bool, horizon: int | None = None) -> list[Finding]:
+    """What that means for a shield; with `resets` an episode can be stopped at any step without cost.
+
+    `horizon` is that of the backup to which the shield looks ahead, if there is one.
+    """
     topic = f"{signal}, delay"
     if found is None:
         return [
@@ -161,6 +164,8 @@ def delay_findings(found: Response | None, signal: str, resets: bool) -> list[Fi
             )
         ]
     ahead = f"more than {found.horizon}" if found.look_ahead > found.horizon else f"at least {found.look_ahead}"
+    if horizon is not None:
+        return [_ahead_finding(found, topic, horizon, ahead)]
     return [
         Finding(
             topic,
@@ -171,6 +176,7 @@ def delay_findings(found: Response | None, signal: str, resets: bool) -> list[Fi
             + (" Since an episode can be stopped at any step, that costs episodes, not violations." if resets else ""),
             f"Give a backup controller and certify this action followed by the backup, over {ahead} steps; or log a "
             "signal that reacts at once, such as the speed at which this one moves."
+            + "".join(f" {one}" for one in _memory(found))
             + (
                 ""
                 if resets
@@ -178,6 +184,19 @@ def delay_findings(found: Response | None, signal: str, resets: bool) -> list[Fi
             ),
         )
     ]
+
+
+def _ahead_finding(found: Response, topic: str, horizon: int, ahead: str) -> Finding:
+    """What it means for a shield that looks ahead to a backup with this horizon."""
+    enough = horizon >= found.look_ahead
+    return Finding(
+        topic,
+        "ok" if enough else "caution",
+        f"One step is not enough: {_why(found)}.",
+        f"The shield looks ahead to the backup, over {horizon} steps"
+        + ("." if enough else f", and {ahead} are needed: a limit may be exceeded after them."),
+        " ".join([*([] if enough else ["Give a longer horizon: until the backup has come to rest."]), *_memory(found)]),
+    )
 
 
 def _why(found: Response) -> str:
@@ -188,8 +207,9 @@ def _why(found: Response) -> str:
     lasts = f"for {'more than ' if found.lasts >= found.horizon else ''}{found.lasts} steps"
     if found.dead is None:
         return (
-            f"no clear effect of an action on {found.signal} can be seen within {found.horizon} steps (none is over "
-            f"{percent(CLEAR)} of its usual change), and {stoppable}"
+            f"the effect of an action on {found.signal} is too small or too slow to be seen in the log (in none of "
+            f"{found.horizon} steps is it over {percent(CLEAR)} of the usual change, though it may add up), and "
+            f"{stoppable}"
         )
     if found.dead:
         return f"{found.action} moves {found.signal} only from step {found.dead + 1} on, and {stoppable}"
@@ -197,6 +217,17 @@ def _why(found: Response) -> str:
         first = f"in the first by {percent(found.first)} of all"
         return f"{found.action} moves {found.signal} {lasts}, {first}, and {stoppable}"
     return f"{found.action} acts at once, but not strongly enough: {stoppable}"
+
+
+def _memory(found: Response) -> list[str]:
+    """What the observation needs where actions are still on their way."""
+    if not found.dead:
+        return []
+    last, they = ("the last action", "it has") if found.dead == 1 else (f"the last {found.dead} actions", "they have")
+    return [
+        f"Add {last} to the observation, unless it already shows what {they} set in motion, such as a speed: otherwise "
+        "a model that looks ahead cannot know what is still to come."
+    ]
 
 
 def _prepared(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from safexp.quantifiers.base import Transitions
 from safexp.shield.logs import Log
 from safexp.shield.transitions import parts_of, transitions_of
 
-ROOM = 0.05
-"""Margin of an inferred action space around the logged actions, as a share of their range."""
+DIGITS = 6
+"""Significant digits of an inferred action space, whose ends are rounded outwards."""
 
 MOST_CHOICES = 64
 """Largest whole number in a column that is taken for discrete actions."""
@@ -111,17 +112,20 @@ def inferred_observations(observations: Observations) -> spaces.Space[Any]:
 
 
 def inferred_actions(actions: NDArray[Any]) -> spaces.Box | spaces.Discrete:
-    """An action space inferred from actions: discrete for one column of few whole numbers, else a box around them."""
+    """An action space inferred from actions: discrete for one column of few whole numbers, else their range."""
     given = np.asarray(actions, dtype=np.float64)
     flat = given.reshape(len(given), -1)
     if flat.shape[1] == 1 and (flat == np.floor(flat)).all() and flat.min() >= 0 and flat.max() <= MOST_CHOICES:
         return spaces.Discrete(int(flat.max()) + 1)
-    low, high = flat.min(axis=0), flat.max(axis=0)
-    room = np.where(high > low, ROOM * (high - low), ROOM * np.maximum(np.abs(high), 1.0))
-    shape = given.shape[1:]
-    digits = (3 - np.floor(np.log10(np.maximum(np.abs(low), np.abs(high)) + room))).astype(int)
-    ends = [
-        [round(float(end), int(count)) for end, count in zip(ends, digits, strict=True)]
-        for ends in (low - room, high + room)
-    ]
-    return spaces.Box(np.reshape(ends[0], shape), np.reshape(ends[1], shape), dtype=np.float64)
+    ends = [logged_range(column) for column in flat.T]
+    low, high = (np.reshape([pair[side] for pair in ends], given.shape[1:]) for side in (0, 1))
+    return spaces.Box(low, high, dtype=np.float64)
+
+
+def logged_range(values: Array) -> tuple[float, float]:
+    """The smallest and the largest of values (n,), rounded outwards to a few digits of the larger."""
+    low, high = Decimal(repr(float(values.min()))), Decimal(repr(float(values.max())))
+    largest = max(abs(low), abs(high))
+    last = Decimal(1).scaleb(largest.adjusted() + 1 - DIGITS if largest else 0)
+    ends = (low / last).to_integral_value(ROUND_FLOOR), (high / last).to_integral_value(ROUND_CEILING)
+    return float(ends[0] * last), float(ends[1] * last)

@@ -26,7 +26,7 @@ def print_examination(found: Examination, as_json: bool) -> None:
         print(json.dumps(found.to_json(), indent=1, allow_nan=False))
         return
     console = plain_console()
-    console.print(found.verdict, style=STYLES[found.severity], markup=False)
+    console.print(found.verdict, style=STYLES["caution" if found.needs_backup else found.severity], markup=False)
     for one in by_severity(found):
         console.print(f"\n{SIGNS[one.severity]}: {one.topic}", style=STYLES[one.severity], markup=False)
         console.print(f"  {one.found}", markup=False)

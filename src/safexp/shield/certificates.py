@@ -28,6 +28,15 @@ from safexp.shield.transitions import parts_of
 NEGLIGIBLE = 0.01
 """Share of the logged states in which the backup's action may be beyond the log without a warning."""
 
+LITTLE = 0.5
+"""Share of certified logged actions below which there is a warning: the backup would drive most of the time."""
+
+CHECKS = (
+    "an entry of the state that jumps or lacks its speed, a backup that is unlike the log or does not come to rest "
+    "within the limits, and too few episodes"
+)
+"""What to check where a certificate that looks ahead certifies little."""
+
 log = logging.getLogger("safexp")
 
 
@@ -104,6 +113,26 @@ def warn_of_backup(quantifier: Quantifier, data: Transitions) -> None:
             "certified there: let the backup drive now and then while logging",
             100 * share,
         )
+
+
+def warn_of_refusals(quantifier: Quantifier, share: float) -> None:
+    """Log a warning where a certificate that looks ahead certifies little: a `share` of the logged actions."""
+    if share >= LITTLE:
+        return
+    scales = scales_of(quantifier)
+    log.warning(
+        "only %.0f%% of the logged actions are certified%s, so the backup would drive most of the time: check for %s; "
+        "safexp.examine(log, constraint=..., backup=...) tells more",
+        100 * share,
+        f", with widths scaled by {max(scales):.3g}" if scales else "",
+        CHECKS,
+    )
+
+
+def scales_of(quantifier: Quantifier) -> list[float]:
+    """Scales of all calibrated quantifiers in this one."""
+    own = [quantifier.scale] if isinstance(quantifier, Calibrated) else []
+    return [*own, *(scale for part in inner_of(quantifier) for scale in scales_of(part))]
 
 
 def _for_part(constraint: Constraint, quantifier: Quantifier, setting: _Setting) -> Quantifier:

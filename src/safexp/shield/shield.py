@@ -16,11 +16,20 @@ from safexp.compiled.source import Precision, write_c
 from safexp.constraints import Constraint
 from safexp.core import files
 from safexp.core.arrays import Array, Controller, Flags, Observations, as_batch, batch_size, every, some
-from safexp.core.encoding import check_action_space, decode_actions, encode_actions, encode_observations, index_of
+from safexp.core.encoding import (
+    check_action_space,
+    decode_actions,
+    decode_observations,
+    encode_actions,
+    encode_observations,
+    encoded_size,
+    index_of,
+)
 from safexp.core.network import Network
 from safexp.core.spans import Spans, untimed
-from safexp.quantifiers.base import Quantifier
+from safexp.quantifiers.base import Quantifier, Transitions, rows_of
 from safexp.quantifiers.best_backup import BestBackup
+from safexp.quantifiers.replays import thinned
 from safexp.shield.blueprints import blueprint_of
 from safexp.shield.bounds import Compiled, as_levels, ask, check_levels, where_demanded
 from safexp.shield.candidates import (
@@ -36,7 +45,7 @@ from safexp.shield.candidates import (
     path_to,
     similarities,
 )
-from safexp.shield.certificates import certificate_for, warn_of_backup
+from safexp.shield.certificates import certificate_for, warn_of_backup, warn_of_refusals
 from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.files import build_shield, describe_shield, restore_shield
 from safexp.shield.logs import Log, encode_log, read_log
@@ -47,6 +56,9 @@ from safexp.shield.transitions import transitions_of
 from safexp.shield.vouched import Vouched
 
 log = logging.getLogger("safexp")
+
+SAMPLE = 500
+"""Number of logged actions, evenly spaced, by which the certified share is measured."""
 
 
 class Shield:
@@ -137,12 +149,15 @@ class Shield:
         data = log if isinstance(log, Log) else read_log(log)
         if self.constraint is None:
             self.quantifier.fit(encode_log(data, self.observation_space, self.action_space))
-        else:
-            ahead = self.quantifier.looks_ahead
-            found = transitions_of(data, self.constraint, self.observation_space, self.action_space, with_next=ahead)
-            self.quantifier.fit(found)
-            warn_of_backup(self.quantifier, found)
+            self.refresh()
+            return
+        ahead = self.quantifier.looks_ahead
+        found = transitions_of(data, self.constraint, self.observation_space, self.action_space, with_next=ahead)
+        self.quantifier.fit(found)
         self.refresh()
+        if ahead:
+            warn_of_backup(self.quantifier, found)
+            warn_of_refusals(self.quantifier, self.certified_share(found))
 
     def rehearse(
         self, env: Any, controller: Controller, episodes: int = 100, *, backup: Controller | None = None, seed: int = 0
@@ -381,6 +396,17 @@ class Shield:
         candidates = encode_actions(self.action_space, actions)
         bounds, _ = self._bounds(question.states, candidates[None], question.limits)
         return np.asarray((bounds[0] <= question.limits).all(axis=1) & np.isfinite(candidates).all(axis=1))
+
+    def certified_share(self, data: Transitions) -> float:
+        """Share of the actions in transitions that are certified under the first limits of an episode, by a sample."""
+        if self.constraint is None:
+            raise ValueError("the shield has no constraint to take limits from: give Shield(constraint=...).")
+        some = rows_of(data, thinned(np.arange(len(data.states)), SAMPLE))
+        size = encoded_size(self.observation_space)
+        start = self.constraint.start(decode_observations(self.observation_space, some.states[:, :size]))
+        limits = self.constraint.threshold(start).reshape(len(start), -1)
+        bounds, _ = self._bounds(some.states, some.actions[:, None], limits)
+        return float((bounds[:, 0] <= limits).all(axis=1).mean())
 
     def _few(self, question: Question, last_safe: NDArray[Any] | None, proposals: Array | None = None) -> Outlook:
         """First candidates, not yet queried."""
