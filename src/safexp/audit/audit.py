@@ -13,14 +13,27 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch as th
 
-from safexp.audit.results import CONFIDENCE, Accuracy, Audit, InputShift, Judged, Latency, Unshielded, risk_of, violated
+from safexp.audit.results import (
+    CONFIDENCE,
+    Accuracy,
+    Audit,
+    Drilled,
+    InputShift,
+    Judged,
+    Latency,
+    Unshielded,
+    risk_of,
+    violated,
+)
 from safexp.constraints import Constraint
-from safexp.core.arrays import Observations, take
+from safexp.core.arrays import Array, Observations, as_batch, take
+from safexp.core.signals import name_of_signal
+from safexp.envs.guard import Guard
 from safexp.envs.infos import Info
 from safexp.envs.refusals import NothingSafeError
 from safexp.mase.agent import Agent
@@ -105,6 +118,7 @@ def audit(
             latency=seen.latency(),
             unshielded=_unshielded(path, episodes, first_seed, task, task_options, tell) if unshielded else None,
             seconds=time.perf_counter() - begin,
+            drills=_drills(subject.agent),
         )
     finally:
         subject.envs.close()
@@ -125,24 +139,42 @@ def replay(
         subject.envs.close()
 
 
+class _Situation(NamedTuple):
+    """State in which a single decision is timed: observation, threshold if there is a shield, and signals (S,)."""
+
+    observation: Observations
+    threshold: Any
+    measured: Array
+
+
+def _decide(agent: Agent, situation: _Situation) -> None:
+    """Decide as a deployed agent does: its policy, and then its shield if it has one."""
+    observation, threshold, measured = situation
+    action, _ = agent.propose(observation, threshold, episode_start=True)
+    if agent.shielded and agent.shield is not None:
+        limits = np.asarray(threshold, dtype=np.float64)[None] - agent.envs.account.braking
+        signals = measured[None] if len(measured) else None
+        agent.shield.filter_batch(as_batch(observation), np.asarray(action)[None], limits, measured=signals)
+
+
 class _Watcher:
     """Collects the transitions of an audit for coverage and input shift, and decisions to time."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._decisions: list[tuple[Observations, Any]] = []
+        self._decisions: list[_Situation] = []
         self._counts: list[Coverage] = []
         self._calibrations: list[Calibration] = []
         self._inputs: list[Transitions] = []
         self._steps = 0
 
-    def __call__(self, observations: Observations, infos: Sequence[Info]) -> None:
+    def __call__(self, observations: Observations, measured: Array, infos: Sequence[Info]) -> None:
         """Store a step of one of the environments."""
         row = self._steps % len(infos)
         self._steps += 1
         if len(self._decisions) < MOST_DECISIONS:
             seen = take(self._agent.observed(observations), row)
-            self._decisions.append((seen, infos[row].get("shield", {}).get("threshold")))
+            self._decisions.append(_Situation(seen, infos[row].get("shield", {}).get("threshold"), measured[row]))
 
     def harvest(self) -> None:
         """Evaluate the transitions of a block."""
@@ -167,17 +199,28 @@ class _Watcher:
         states, actions = (
             np.concatenate([getattr(part, name) for part in self._inputs]) for name in ("states", "actions")
         )
-        shifts, outside = trained.compare(states, actions)
+        shifts, outside = trained.compare(states, actions, self._signals())
         return InputShift(trained.count, len(states), outside, tuple(shifts[:SHIFTS]))
+
+    def _signals(self) -> list[str]:
+        """Names of the signals that follow the observation in the quantifier's states."""
+        quantifier, sources = self._agent.quantifier, self._agent.envs.constraint.sources
+        return [name_of_signal(source) for source in sources] if quantifier and quantifier.num_signals else []
 
     def latency(self) -> Latency:
         times = []
-        act = self._agent.predict if self._agent.shielded else self._agent.propose
-        for observation, threshold in self._decisions:
+        for situation in self._decisions:
             begin = time.perf_counter()
-            act(observation, threshold, episode_start=True)
+            _decide(self._agent, situation)
             times.append(1e6 * (time.perf_counter() - begin))
         return Latency(len(times), *(round(float(np.percentile(times, q)), 1) for q in (50, 99)))
+
+
+def _drills(agent: Agent) -> Drilled | None:
+    """Drills of an agent's training, if its certificate looks ahead."""
+    if agent.quantifier is None or not agent.quantifier.looks_ahead or not isinstance(agent.envs, Guard):
+        return None
+    return Drilled(agent.envs.drills.judged, agent.envs.drills.missed)
 
 
 def _load(path: Path, task: str | None, task_options: Mapping[str, Any] | None, shielded: bool) -> Subject:

@@ -58,6 +58,14 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
+class Drilled:
+    """Drills of training, which test a certificate that looks ahead: how many were judged, and how many missed it."""
+
+    judged: int
+    missed: int
+
+
+@dataclass(frozen=True)
 class InputShift:
     """Difference between the `audited` inputs and the `trained` ones: the most shifted, and the share out of range."""
 
@@ -90,6 +98,7 @@ class Audit:
 
     `own_actions` is the share of the executed actions that were the policy's own. `accuracy` and `shift` are None
     without a quantifier or a record of training inputs, `unshielded` if it was not requested.
+    `drills` are those of training if a certificate looks ahead to a backup, which then drives instead of a stop.
     `after_stop_violations` of the risk's violations happened only after a stop; None if stops were taken to be free.
     """
 
@@ -116,6 +125,7 @@ class Audit:
     latency: Latency
     seconds: float
     unshielded: Unshielded | None = None
+    drills: Drilled | None = None
 
     @property
     def passed(self) -> bool:
@@ -169,6 +179,11 @@ def assumptions(found: Audit) -> list[str]:
         lines.append(
             "After a stop a controller drove on, and an episode that violated only then counts as a violation. What "
             "the machine does after these steps must be safe."
+        )
+    elif found.shielded and found.drills is not None and not found.stops:
+        lines.append(
+            "Where nothing was certified the backup drove, and its steps were judged like all others. No episode was "
+            "stopped."
         )
     elif found.shielded:
         lines.append(

@@ -168,6 +168,11 @@ def _after_stops(found: Audit) -> str:
 
 
 def _accuracy(found: Audit) -> dict[str, str]:
+    if found.drills is not None:
+        missed = (
+            f"{found.drills.missed:,} of {found.drills.judged:,} missed it" if found.drills.judged else "none was held"
+        )
+        return {"coverage": f"drills test a certificate that looks ahead, not single steps; in training {missed}"}
     if found.accuracy is None:
         return {"coverage": "no quantifier to measure"}
     counts, calibration = found.accuracy.counts, found.accuracy.calibration

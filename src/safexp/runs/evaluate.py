@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core import files
-from safexp.core.arrays import Observations
+from safexp.core.arrays import Array, Observations
 from safexp.envs.infos import Info
 from safexp.envs.recording import Recording
 from safexp.mase.agent import Agent
@@ -25,8 +25,8 @@ from safexp.runs.load import load
 FRESH = 1_000_000
 """Added to a run's seed for episodes that it was not trained on."""
 
-Watch = Callable[[Observations, Sequence[Info]], None]
-"""Called with the learner's observations before a step and the infos after it."""
+Watch = Callable[[Observations, Array, Sequence[Info]], None]
+"""Called with the learner's observations and the measured signals (n, S) before a step, and the infos after it."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,10 @@ def first_episodes(subject: Subject, seed: int, watch: Watch | None = None) -> l
     envs.seed(seed)
     observations, actor = envs.reset(), Actor(subject.agent, deterministic=True)
     while len(found.episodes) < envs.num_envs:
+        measured = envs.measured
         acted = actor.step(observations)
         if watch is not None:
-            watch(observations, acted.infos)
+            watch(observations, measured, acted.infos)
         observations = acted.following
     return [found.episodes[row] for row in range(envs.num_envs)]
 
