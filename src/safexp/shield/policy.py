@@ -212,8 +212,7 @@ class ShieldedPolicy:
         if constraint is None and "constraint" not in document:
             raise files.CheckpointError(f"{path} holds a shield alone: load it with constraint=<a constraint>.")
         with files.understood(path):
-            ahead = None if callable(backup) else backup
-            shield = build_shield(Shield, document["shield"], arrays, constraint, quantifier, safe_action, ahead)
+            shield = build_shield(Shield, document["shield"], arrays, constraint, quantifier, safe_action, backup)
             constraint = constraint or build_constraint(document["constraint"])
             braking = float(document.get("braking", 0.0))
         if show_threshold is None:
