@@ -33,7 +33,6 @@ from safexp.audit.results import (
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Observations, as_batch, take
 from safexp.core.signals import name_of_signal
-from safexp.envs.guard import Guard
 from safexp.envs.infos import Info
 from safexp.envs.refusals import NothingSafeError
 from safexp.mase.agent import Agent
@@ -218,9 +217,8 @@ class _Watcher:
 
 def _drills(agent: Agent) -> Drilled | None:
     """Drills of an agent's training, if its certificate looks ahead."""
-    if agent.quantifier is None or not agent.quantifier.looks_ahead or not isinstance(agent.envs, Guard):
-        return None
-    return Drilled(agent.envs.drills.judged, agent.envs.drills.missed)
+    ahead = agent.quantifier is not None and agent.quantifier.looks_ahead
+    return Drilled(agent.drills.judged, agent.drills.missed) if ahead and agent.drills is not None else None
 
 
 def _load(path: Path, task: str | None, task_options: Mapping[str, Any] | None, shielded: bool) -> Subject:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,8 @@ def train(
     agent.measure(clock.stopwatch.span)
     writer = EpochWriter(agent, folder, follower)
     root = {"agent": agent, "follower": follower, "written": writer.written, "spent": clock.stopwatch.seconds}
-    shown = ProgressBar(config.steps, recorder, title=describe(config)) if progress_bar else nullcontext()
+    bar = partial(ProgressBar, config.steps, recorder, title=describe(config), drills=agent.drills)
+    shown = bar() if progress_bar else nullcontext()
     logger = Logger(None, [Events(folder), *trackers])
     agent.learner.set_logger(logger)
     try:
