@@ -137,6 +137,8 @@ def test_a_certificate_that_looks_ahead_is_audited_on_a_signal_of_the_info(hold,
     assert {one.name for one in ahead.shift.most} == {"s0", "s1", "reach", "a0"}
     assert ahead.accuracy is None
     assert ahead.drills.judged > 0
+    assert [one.clearance for one in ahead.worst] == sorted(one.clearance for one in ahead.worst)
+    assert 0 <= ahead.worst[0].clearance < 2
 
 
 def test_drills_stand_for_coverage_and_a_backup_for_stops(found):

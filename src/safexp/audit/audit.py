@@ -39,9 +39,9 @@ from safexp.mase.agent import Agent
 from safexp.quantifiers.base import Transitions
 from safexp.records import coverage
 from safexp.records.coverage import Calibration, Coverage
-from safexp.records.episodes import Episode, own_share
+from safexp.records.episodes import own_share
 from safexp.records.statistics import anytime_interval
-from safexp.runs.evaluate import Subject, first_episodes, load_subject
+from safexp.runs.evaluate import Subject, load_subject, play_first
 
 WIDTH = 100
 """Number of episodes played in parallel."""
@@ -133,7 +133,7 @@ def replay(
     """Replay the episode of this seed, by playing its whole block."""
     subject = _load(path, task, task_options, shielded)
     try:
-        return Judged(seed, _play(subject, seed // WIDTH, None)[seed % WIDTH])
+        return _play(subject, seed // WIDTH, None)[seed % WIDTH]
     finally:
         subject.envs.close()
 
@@ -234,8 +234,7 @@ def _judge(
     """Play the episodes of these seeds, block by block."""
     judged: list[Judged] = []
     for block in range(first_seed // WIDTH, (first_seed + episodes - 1) // WIDTH + 1):
-        numbered = zip(range(block * WIDTH, (block + 1) * WIDTH), _play(subject, block, seen), strict=True)
-        judged += [Judged(*pair) for pair in numbered if 0 <= pair[0] - first_seed < episodes]
+        judged += [one for one in _play(subject, block, seen) if 0 <= one.seed - first_seed < episodes]
         if seen is not None:
             seen.harvest()
         tell(_progress(judged, episodes))
@@ -260,20 +259,21 @@ def _unshielded(
         subject.envs.close()
 
 
-def _play(subject: Subject, block: int, seen: _Watcher | None) -> list[Episode]:
+def _play(subject: Subject, block: int, seen: _Watcher | None) -> list[Judged]:
     try:
-        return first_episodes(subject, block * WIDTH, seen)
+        found = play_first(subject, block * WIDTH, seen)
+        return [Judged(block * WIDTH + row, found.episodes[row], found.clearances[row]) for row in range(WIDTH)]
     except NothingSafeError as error:
         raise ValueError(
             f"the shield certifies nothing on {subject.task}, so there is nothing to audit: {error}"
         ) from error
 
 
-def _badness(constraint: Constraint, one: Judged) -> tuple[bool, float, float, float]:
-    """Sort key: violations first, then the limited quantity."""
-    episode = one.episode
+def _badness(constraint: Constraint, one: Judged) -> tuple[bool, float, float, float, float]:
+    """Sort key: violations first, then the limited quantity, and how near it came to its limit."""
+    episode, clearance = one.episode, 0.0 if one.clearance is None else one.clearance
     costs = (episode.max_step_cost, episode.cost) if constraint.on_every_step else (episode.cost, episode.max_step_cost)
-    return violated(episode), *costs, -episode.true_return
+    return violated(episode), *costs, -clearance, -episode.true_return
 
 
 def _progress(judged: Sequence[Judged], wanted: int) -> str:

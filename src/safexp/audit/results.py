@@ -19,10 +19,16 @@ CONFIDENCE = 0.95
 
 
 class Judged(NamedTuple):
-    """An episode and the seed that replays it."""
+    """An episode and the seed that replays it, with its smallest distance to a limit on a signal if there is one."""
 
     seed: int
     episode: Episode
+    clearance: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The episode as JSON values."""
+        nearest = {} if self.clearance is None else {"clearance": self.clearance}
+        return {"seed": self.seed, **self.episode._asdict(), **nearest}
 
 
 @dataclass(frozen=True)
@@ -135,7 +141,7 @@ class Audit:
     def to_json(self) -> dict[str, Any]:
         """Results and assumptions as JSON values."""
         document = dataclasses.asdict(self) | {"passed": self.passed, "assumptions": assumptions(self)}
-        document["worst"] = [{"seed": one.seed, **one.episode._asdict()} for one in self.worst]
+        document["worst"] = [one.to_json() for one in self.worst]
         if self.shift is not None:
             document["shift"]["most"] = [one._asdict() for one in self.shift.most]
         if self.accuracy is not None:

@@ -77,8 +77,14 @@ def load_subject(
 
 def first_episodes(subject: Subject, seed: int, watch: Watch | None = None) -> list[Episode]:
     """The first episode of every environment after a reset with this seed; the same seed gives the same episodes."""
+    found = play_first(subject, seed, watch)
+    return [found.episodes[row] for row in range(subject.envs.num_envs)]
+
+
+def play_first(subject: Subject, seed: int, watch: Watch | None = None) -> FirstEpisodes:
+    """Play the episodes of `first_episodes`."""
     envs = subject.envs
-    envs.recorder.witness = found = FirstEpisodes(envs.num_envs)
+    envs.recorder.witness = found = FirstEpisodes(envs.num_envs, envs.recorder.clearance)
     envs.seed(seed)
     observations, actor = envs.reset(), Actor(subject.agent, deterministic=True)
     while len(found.episodes) < envs.num_envs:
@@ -87,14 +93,21 @@ def first_episodes(subject: Subject, seed: int, watch: Watch | None = None) -> l
         if watch is not None:
             watch(observations, measured, acted.infos)
         observations = acted.following
-    return [found.episodes[row] for row in range(envs.num_envs)]
+    return found
 
 
 class FirstEpisodes:
-    """Keeps the first episode that begins and ends in each environment; one that a reset truncates began earlier."""
+    """Keeps the first episode that begins and ends in each environment; one that a reset truncates began earlier.
 
-    def __init__(self, num_envs: int) -> None:
+    Args:
+        num_envs: number of environments.
+        clearance: smallest distance to a limit in the episode of an environment, kept with it.
+    """
+
+    def __init__(self, num_envs: int, clearance: Callable[[int], float | None] = lambda environment: None) -> None:
         self.episodes: dict[int, Episode] = {}
+        self.clearances: dict[int, float | None] = {}
+        self._clearance = clearance
         self._begun = np.zeros(num_envs, dtype=bool)
 
     def begin(self, environments: NDArray[np.bool_]) -> None:
@@ -105,4 +118,5 @@ class FirstEpisodes:
 
     def end(self, environment: int, episode: Episode) -> None:
         if self._begun[environment]:
-            self.episodes.setdefault(environment, episode)
+            if environment not in self.episodes:
+                self.episodes[environment], self.clearances[environment] = episode, self._clearance(environment)

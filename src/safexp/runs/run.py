@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +91,8 @@ def train(
     agent.measure(clock.stopwatch.span)
     writer = EpochWriter(agent, folder, follower)
     root = {"agent": agent, "follower": follower, "written": writer.written, "spent": clock.stopwatch.seconds}
-    bar = partial(ProgressBar, config.steps, recorder, title=describe(config), drills=agent.drills)
-    shown = bar() if progress_bar else nullcontext()
+    title, drills = describe(config), agent.drills
+    shown = ProgressBar(config.steps, recorder, title, drills=drills) if progress_bar else nullcontext()
     logger = Logger(None, [Events(folder), *trackers])
     agent.learner.set_logger(logger)
     try:
