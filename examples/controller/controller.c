@@ -55,7 +55,7 @@ int main(int argc, char **argv)
     int shielded = argc < 3;
     double state[2] = {0.0, 0.0}, worst = 0.0;
     long long longest = 0, start = now() + PERIOD;
-    static shield_t shield; /* about 15 kB: not on a small stack */
+    static shield_t shield; /* about 10 kB: not on a small stack */
     shield_init(&shield, NULL); /* no fallback voltage is safe at every speed: without an answer the drive is disabled */
     shield_reset(&shield, state, NULL);
     for (long k = 0; k < steps; k++) {
