@@ -75,13 +75,15 @@ print(len(actions), "steps; furthest from the middle", np.abs(after[:, 0]).max()
 # ## Two shields
 #
 # Both get the same limits and the same log. `ChangeModel` predicts the next step. `Rollout` learns how the state changes and rolls that out: the action, then
-# the brake for 20 steps, with a width that grows along the path.
+# the brake for 20 steps, with a width that grows along the path. `Calibrated` scales the widths on held-out stretches of the log; `wrap` and `MASE` require that
+# under a limit on every step.
 
 # %%
 limits = safexp.Within(0, low=-1.0, high=1.0)
 spaces = env.observation_space, env.action_space
 one_step = safexp.Shield(safexp.ChangeModel(safexp.FeatureRegression()), *spaces, constraint=limits)
-ahead = safexp.Shield(safexp.Rollout(), *spaces, constraint=limits, backup=safexp.Backup(brake, horizon=20))
+brakes = safexp.Backup(brake, horizon=20)
+ahead = safexp.Shield(safexp.Calibrated(safexp.Rollout()), *spaces, constraint=limits, backup=brakes)
 one_step.fit(log)
 ahead.fit(log)
 
@@ -129,7 +131,6 @@ print(f"{found.violated} of {found.episodes} violated; with 95% confidence at mo
 # ## What to try next
 #
 # - Set the horizon to 3: the brake is not at rest by then, and the certificate promises too much. [Which backup?](../how-to/backups.md) says how to choose it.
-# - Scale the widths by held-out stretches: `safexp.Calibrated(safexp.Rollout())`.
 # - Train behind it: `safexp.MASE(..., seed_data=log, backup=safexp.Backup(brake, horizon=20))`. No episode has to be stopped; drills check
 #   the certificates on the policy's own states.
 # - Among obstacles in the plane: [robots among obstacles](../how-to/obstacles.md).

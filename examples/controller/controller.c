@@ -3,7 +3,7 @@
  * on its current.
  *
  *   python make_shield.py
- *   cc -std=c99 -O2 -Wall controller.c shield.c -o controller -lm
+ *   cc -std=c99 -O2 -ffp-contract=off -Wall controller.c shield.c -o controller -lm
  *   ./controller [seconds] [unshielded]
  *
  * On a real machine, replace `motor` by the drive, and give the process a real-time priority (chrt -f 50 ./controller).
@@ -55,7 +55,7 @@ int main(int argc, char **argv)
     int shielded = argc < 3;
     double state[2] = {0.0, 0.0}, worst = 0.0;
     long long longest = 0, start = now() + PERIOD;
-    static shield_t shield; /* 0.1 to some MB: not on the stack */
+    static shield_t shield; /* about 10 kB: not on a small stack */
     shield_init(&shield, NULL); /* no fallback voltage is safe at every speed: without an answer the drive is disabled */
     shield_reset(&shield, state, NULL);
     for (long k = 0; k < steps; k++) {

@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 
 from safexp.audit.audit import WIDTH, audit, replay
-from safexp.audit.results import risk_of
+from safexp.audit.results import Drilled, assumptions, risk_of
 from safexp.cli import main
 from safexp.quantifiers import Known, Transitions, Unknown
 from safexp.records.coverage import FACTORS, Calibration, calibration
 from safexp.records.episodes import Episode
-from safexp.report.audit import render, verdict
+from safexp.report.audit import numbers, render, verdict
 from safexp.runs.config import RunConfig
 from safexp.runs.evaluate import FirstEpisodes
 from safexp.runs.run import run
+from support import trolley
 
 FIRST, EPISODES = 2 * WIDTH - 30, 50
 
@@ -124,6 +125,30 @@ def test_what_is_known_of_the_quantifier_and_the_inputs(found, trained):
     assert found.latency.p99_us >= found.latency.p50_us > 0
     bare = audit(trained / "bare", 1, FIRST)
     assert bare.accuracy is bare.shift is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hold", [[0], [0, 3]])
+def test_a_certificate_that_looks_ahead_is_audited_on_a_signal_of_the_info(hold, tmp_path):
+    options = {"hold": hold, "drills": 0.4}
+    ahead = audit(trolley.trained(tmp_path / "run", steps=512, backup_options=options), 20, FIRST)
+    assert ahead.risk.episodes == 20
+    assert ahead.latency.decisions > 0
+    assert {one.name for one in ahead.shift.most} == {"s0", "s1", "reach", "a0"}
+    assert ahead.accuracy is None
+    assert ahead.drills.judged > 0
+    assert [one.clearance for one in ahead.worst] == sorted(one.clearance for one in ahead.worst)
+    assert 0 <= ahead.worst[0].clearance < 2
+
+
+def test_drills_stand_for_coverage_and_a_backup_for_stops(found):
+    held = dataclasses.replace(found, drills=Drilled(12, 3), stops=0)
+    assert "not single steps; in training 3 of 12 missed it" in numbers(held)["coverage"]
+    assert "in training none was held" in numbers(dataclasses.replace(held, drills=Drilled(0, 0)))["coverage"]
+    assert any("the backup drove, and its steps were judged" in line for line in assumptions(held))
+    assert not any("A stop was taken to be free" in line for line in assumptions(held))
+    stopped = dataclasses.replace(held, stops=1)
+    assert any("A stop was taken to be free" in line for line in assumptions(stopped))
 
 
 def test_calibration_counts_only_widths_that_say_something():

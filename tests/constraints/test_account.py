@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from safexp import AllOf, Budget, Instantaneous, JointChance, StateVisits
+from safexp import AllOf, Budget, Instantaneous, JointChance, Schedule, StateVisits, Within
 from safexp.constraints import Account
 
 EVERYWHERE = np.ones(2, dtype=bool)
@@ -68,3 +70,46 @@ def test_an_episode_that_has_not_begun_may_spend_nothing():
     account = Account(Budget(3.0), 2)
     account.open(np.array([True, False]), np.zeros((2, 1)))
     np.testing.assert_allclose(account.thresholds, [3.0, -np.inf])
+
+
+LIMITS = [
+    Instantaneous(3.0, cost_max=10.0),
+    Schedule([6.0, 4.0, 5.0], cost_max=10.0),
+    Budget(12.0, cost_max=10.0),
+    Budget(8.0, 0.8, cost_max=10.0),
+    Within("heat", high=5.0),
+    Within("heat", low={0: 0.0, 3: 2.0}, high=9.0),
+    Within(("heat", "speed"), low=[0.0, 1.0], high=[9.0, 8.0]),
+    AllOf(Budget(12.0, cost_max=10.0), Within("heat", high=5.0)),
+]
+
+
+@pytest.mark.parametrize("constraint", LIMITS, ids=str)
+@given(values=st.lists(st.integers(0, 40), min_size=24, max_size=24))
+def test_a_step_is_more_than_was_allowed_where_the_constraints_own_judge_says_so(constraint, values):
+    """The judge knows nothing of thresholds: it is given all the signals of an episode, in the user's units."""
+    sizes = (6,) if constraint.num_costs == 1 else (6, constraint.num_costs)
+    signals = np.resize(np.array(values) / 4, sizes)
+    account = Account(constraint, 1)
+    account.open(np.ones(1, dtype=bool), np.zeros((1, 1)))
+    broken = []
+    for signal in signals:
+        costs = constraint.normalise(signal[None])
+        broken.append(bool(account.exceeded(costs)[0]))
+        account.charge(costs, np.ones_like(costs))
+    first = constraint.first_signal(np.zeros((1, 1)))[0]
+    verdicts = [constraint.violated(first, signals[: steps + 1]) for steps in range(len(signals))]
+    assert np.maximum.accumulate(broken).tolist() == verdicts
+
+
+def test_neither_an_unknown_cost_nor_a_cost_of_zero_is_more_than_was_allowed():
+    account = Account(Budget(1.0), 3)
+    account.open(np.ones(3, dtype=bool), np.zeros((3, 1)))
+    account.charge(np.full(3, 2.0), np.ones(3))
+    assert account.exceeded(np.array([np.nan, 0.0, 0.01])).tolist() == [False, False, True]
+
+
+def test_what_braking_may_cost_is_allowed():
+    account = Account(Instantaneous(0.5), 1, braking=0.2)
+    account.open(np.ones(1, dtype=bool), np.zeros((1, 1)))
+    assert not account.exceeded(np.array([0.5]))[0]

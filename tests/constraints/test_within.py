@@ -182,3 +182,13 @@ def test_a_margin_may_be_a_function_of_the_observations():
 def test_distances_of_costs_in_the_units_of_the_signals():
     assert Within("current", -100.0, 100.0).in_units(0.1) == (20.0, 20.0)
     assert AllOf(Budget(3.0, cost_max=5.0), Within("level", high=4.0)).in_units(0.1) == pytest.approx((0.5, 0.8))
+
+
+def test_the_clearance_of_an_episode_is_its_smallest_distance_to_a_limit():
+    assert Within("heat", low=-1.0, high=4.0).clearance(np.array([[1.0, 1.0], [3.5, 3.5], [2.0, 2.0]])) == 0.5
+    assert Within("heat", high=4.0).clearance(np.array([1.0, 4.5])) == -0.5
+    assert Within("heat", high={0: 4.0, 1: 3.0}).clearance(np.array([2.5, 2.5])) == 0.5
+    both = Within(("heat", "speed"), high=[10.0, 2.0])  # as shares of their scales, 10 and 2
+    assert both.clearance(np.array([[9.0, 1.0], [5.0, 1.5]])) == pytest.approx(0.1)
+    assert Within("heat", high=4.0).clearance(np.empty(0)) is None
+    assert Budget(4.0).clearance(np.ones(3)) is None

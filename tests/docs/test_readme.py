@@ -5,15 +5,19 @@ import inspect
 import itertools
 import re
 import shlex
+import subprocess
 import symtable
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 import safexp
 from safexp.cli import main
+from support.c_loop import WARNINGS, needs_compiler
+from support.cart import Cart, cautious_log
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -26,7 +30,9 @@ READERS_OWN = {
     "emergency-stop.md": {"envs", "brake"},
     "environment.md": {"env"},
     "doctor.md": {"brake", "shield", "env", "controller", "cautious_controller"},
-    "deployment.md": {"low", "high", "env", "controller", "cautious_controller", "brake", "running", "plant"},
+    "deployment.md": {
+        *("low", "high", "env", "controller", "cautious_controller", "brake", "running", "plant", "observation"),
+    },
 }
 """What blocks use that the reader has, and no page can."""
 
@@ -101,6 +107,59 @@ def test_the_first_run_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(block.replace("30_000", "2_048"), {})
     assert "0 violations in" in capsys.readouterr().out
+
+
+def section(page: str, heading: str) -> str:
+    """The part of a page under a heading of the second level."""
+    (found,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+    return found
+
+
+@pytest.fixture
+def carts_folder(tmp_path, monkeypatch):
+    """Working directory with the log that the pages on a cart describe."""
+    monkeypatch.chdir(tmp_path)
+    log = cautious_log(drills=True)
+    rows = np.column_stack([log.episodes, log.observations, log.actions])
+    np.savetxt("cart.csv", rows, delimiter=",", header="episode,s0,s1,a0", comments="")
+    return tmp_path
+
+
+def test_a_cart_behind_a_saved_shield_that_looks_ahead_keeps_its_limits(carts_folder, capsys):
+    cart, steps = Cart(), iter(range(60))
+    first, _ = cart.reset(seed=0)
+
+    class Running:
+        def __bool__(self):
+            return next(steps, None) is not None
+
+    names = {"controller": lambda seen: np.ones(1), "plant": lambda action: cart.step(action)[0]}
+    names |= {"observation": first, "running": Running()}
+    for block in blocks(section("docs/how-to/deployment.md", "A machine with momentum")):
+        exec(block, names)
+    policy = names["policy"]
+    assert policy.violations == 0
+    assert policy.counts["replacement"] > 0
+    assert policy.counts["proposal"] + policy.counts["replacement"] + policy.counts["backup"] == 60
+    assert 0.3 < max(cart.worst) <= 1.0
+    assert "'replacement'" in capsys.readouterr().out
+
+
+@needs_compiler
+def test_a_shield_that_looks_ahead_is_exported_as_its_page_says(carts_folder):
+    (block,) = blocks(section("docs/how-to/c-export.md", "A shield that looks ahead"))
+    exec(block, {})
+    subprocess.run(["gcc", *WARNINGS, "-O2", "-ffp-contract=off", "-c", "cart.c"], check=True)
+    assert "CART_BACKUP" in (carts_folder / "cart.h").read_text()
+
+
+def test_a_log_of_arrays_is_read_as_its_page_says():
+    names: dict[str, object] = {}
+    for block in blocks(section("docs/reference/files.md", "Logs")):
+        exec(block, names)
+    box = spaces.Box(-np.inf, np.inf, (1,), np.float64), spaces.Box(0.0, 1.0, (1,), np.float64)
+    for limit in (safexp.Within("temperature", high=335.0), safexp.Within(0, high=335.0)):
+        safexp.Shield(safexp.FeatureRegression(), *box, constraint=limit).fit(names["log"])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

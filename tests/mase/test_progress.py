@@ -2,19 +2,21 @@ import io
 import time
 
 import numpy as np
+import pytest
 from rich.console import Console
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
 from safexp import MASE, AllOf, Budget, Instantaneous, Known, Margin, Schedule, Unknown
+from safexp.backups.drills import Drills
 from safexp.mase.progress import ProgressBar, snapshot, sparkline
 from safexp.tasks.planar_robot import PlanarRobotVector
 
 
-def learn_watched(console: Console, steps: int = 512) -> MASE:
+def learn_watched(console: Console, steps: int = 512, drills: Drills | None = None) -> MASE:
     options = {"n_steps": 64, "batch_size": 64, "n_epochs": 1}
     agent = MASE(PlanarRobotVector(4), Budget(1.0), Unknown(), PPO, learner_options=options, seed=0)
-    with ProgressBar(steps, agent.guard.recorder, "the title", console) as bar:
+    with ProgressBar(steps, agent.guard.recorder, "the title", console, drills) as bar:
         return agent.learn(steps, bar)
 
 
@@ -89,6 +91,19 @@ def test_a_terminal_gets_a_panel_and_its_cursor_back() -> None:
     for part in ("the title", "512 / 512 steps", "violations", "interventions", "return so far"):
         assert part in text
     assert text.count("\x1b[?25l") == text.count("\x1b[?25h") == 1
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_missed_drills_are_shown_once_there_are_drills(terminal: bool) -> None:
+    output, drills = io.StringIO(), Drills(4, 20, 0.01)
+    console = Console(file=output, force_terminal=terminal, width=120, color_system=None, highlight=False)
+    learn_watched(console, drills=drills)
+    assert "drills" not in output.getvalue()
+    drills.judged, drills.missed = 12, 3
+    learn_watched(console, drills=drills)
+    last = output.getvalue()
+    assert "drills missed" in last
+    assert "3 of 12" in last
 
 
 def test_a_sparkline_goes_from_the_least_to_the_largest() -> None:

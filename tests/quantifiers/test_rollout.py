@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from safexp import Backup, Calibrated, Instantaneous, Log, Rollout, Shield, SparseGP, Within
+from safexp import (
+    Backup,
+    Calibrated,
+    CheckpointError,
+    Instantaneous,
+    Log,
+    Rollout,
+    Shield,
+    ShieldedPolicy,
+    SparseGP,
+    Within,
+)
 from safexp.quantifiers.base import Transitions
 from safexp.quantifiers.dynamics import Dynamics
 from safexp.quantifiers.polynomial import degrees
@@ -224,6 +235,12 @@ def test_a_shield_that_looks_ahead_comes_back_from_its_file(tmp_path):
     shield.save(tmp_path / "shield")
     with pytest.raises(Exception, match=r"looks 20 steps ahead .* backup=Backup\(<the same controller>, 20\)"):
         Shield.load(tmp_path / "shield")
+    with pytest.raises(CheckpointError, match=r"is a function, .*load it with backup=Backup\(<the function>, 20\)"):
+        Shield.load(tmp_path / "shield", backup=brake)
+    with pytest.raises(CheckpointError, match=r"is a function, .*load it with backup=Backup\(<the function>, 20\)"):
+        ShieldedPolicy.load(
+            tmp_path / "shield", lambda seen: np.ones(1), [0.0], constraint=shield.constraint, backup=brake
+        )
     again = Shield.load(tmp_path / "shield", backup=Backup(brake, 20))
     for state in ([0.3, 0.2], [0.75, 0.6], [0.0, 9.0]):
         given = np.array(state), np.array([1.0], dtype=np.float32)

@@ -40,6 +40,16 @@ def test_steps_that_another_controller_drove_are_told_beside_interventions(make_
     assert interventions_text(summarise_group(group)) == "480\n+ 360\ntaken over"
 
 
+def test_missed_drills_are_told_beside_interventions_if_any_was_judged(make_run: MakeRun) -> None:
+    run = make_run("a")
+    drilled = replace(run, metrics=[*run.metrics[:-1], {**run.metrics[-1], "drills": 12, "drills_missed": 3}])
+    assert interventions_text(drilled.summary) == "240\n(3 of 12\ndrills missed)"
+    (group,) = group_runs([drilled, make_run("b", seed=1)])
+    assert interventions_text(summarise_group(group)) == "480\n(3 of 12\ndrills missed)"
+    none = replace(run, metrics=[*run.metrics[:-1], {**run.metrics[-1], "drills": 0, "drills_missed": 0}])
+    assert interventions_text(none.summary) == "240"
+
+
 def test_a_violation_in_an_episode_that_had_not_ended_counts(make_run: MakeRun) -> None:
     run = make_run("a", violate=10)
     unfinished = replace(run, metrics=[{"steps": 6000, "violations": 14}])

@@ -101,6 +101,14 @@ def test_a_policy_may_ask_what_remains():
     np.testing.assert_allclose(seen, [2.0, 1.5])
 
 
+def test_steps_that_cost_more_than_remained_are_counted():
+    policy = around(lambda observation: HERE, Budget(1.0))
+    for cost in (0.75, 0.25, 0.0, 0.125, 0.0):
+        policy.act(HERE)
+        policy.observe(cost)
+    assert policy.violations == 1
+
+
 def fail(observation):
     raise KeyError("controller")
 

@@ -63,6 +63,28 @@ def test_signals_that_the_machine_tells():
     assert policy.counts["bad observation"] == policy.bad_costs == 0
 
 
+def test_steps_beyond_a_limit_are_counted_and_each_episode_warns_once(caplog):
+    policy = learned(Within("load", low=-1.0, high=1.0))
+    for _ in range(2):
+        policy.reset(HERE, measured=0.0)
+        for told in (0.5, 1.2, 1.1, None, 1.0, -1.3):
+            policy.act(HERE)
+            policy.observe(told)
+    assert policy.violations == 6
+    assert policy.bad_costs == 2
+    warned = [record.message for record in caplog.records if "is violated" in record.message]
+    assert len(warned) == 2
+    assert warned[0].startswith("the constraint is violated: 1.2 was measured under Within(signal='load'")
+
+
+def test_steps_beyond_a_limit_are_counted_from_the_observation_whatever_was_certified():
+    policy = known(Within(0, low=-2.0, high=2.0))
+    policy.reset(HERE)
+    for position in (0.0, 0.5, 2.5, 2.0, -2.1):  # the machine does not move as the shield believes
+        policy.act(np.array([position, 5.0]))
+    assert policy.violations == 2
+
+
 def test_without_a_signal_the_fallback_is_run_until_it_is_there_again(caplog):
     policy = learned(Within("load", low=-1.0, high=1.0))
     policy.reset(HERE, measured=0.0)

@@ -62,6 +62,27 @@ def test_a_backup_drives_where_nothing_is_certified():
     assert helped.stopped > 1
 
 
+class Silent(Tank):
+    """Does not report its level at a reset, or not at a step."""
+
+    def __init__(self, at_reset):
+        super().__init__()
+        self.at_reset = at_reset
+
+    def reset(self, *, seed=None, options=None):
+        seen, info = super().reset(seed=seed)
+        return seen, info if self.at_reset else {}
+
+    def step(self, action):
+        return *super().step(action)[:4], {"heat": 1.0}
+
+
+@pytest.mark.parametrize(("at_reset", "has"), [(False, r"\[\]"), (True, r"\['heat'\]")])
+def test_a_signal_that_the_environment_does_not_report_is_named(at_reset, has):
+    with pytest.raises(ValueError, match=rf"no info\['level'\] \(it has {has}\): put it into the info of every step.*"):
+        shield().rehearse(Silent(at_reset), upwards, 1)
+
+
 def test_it_needs_a_constraint_to_judge_by():
     with pytest.raises(ValueError, match="rehearse needs a shield with a constraint"):
         Shield(Known(lambda s, a: s[:, 0]), BOX, BOX).rehearse(Tank(), upwards)

@@ -13,23 +13,35 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch as th
 
-from safexp.audit.results import CONFIDENCE, Accuracy, Audit, InputShift, Judged, Latency, Unshielded, risk_of, violated
+from safexp.audit.results import (
+    CONFIDENCE,
+    Accuracy,
+    Audit,
+    Drilled,
+    InputShift,
+    Judged,
+    Latency,
+    Unshielded,
+    risk_of,
+    violated,
+)
 from safexp.constraints import Constraint
-from safexp.core.arrays import Observations, take
+from safexp.core.arrays import Array, Observations, as_batch, take
+from safexp.core.signals import name_of_signal
 from safexp.envs.infos import Info
 from safexp.envs.refusals import NothingSafeError
 from safexp.mase.agent import Agent
 from safexp.quantifiers.base import Transitions
 from safexp.records import coverage
 from safexp.records.coverage import Calibration, Coverage
-from safexp.records.episodes import Episode, own_share
+from safexp.records.episodes import own_share
 from safexp.records.statistics import anytime_interval
-from safexp.runs.evaluate import Subject, first_episodes, load_subject
+from safexp.runs.evaluate import Subject, load_subject, play_first
 
 WIDTH = 100
 """Number of episodes played in parallel."""
@@ -105,6 +117,7 @@ def audit(
             latency=seen.latency(),
             unshielded=_unshielded(path, episodes, first_seed, task, task_options, tell) if unshielded else None,
             seconds=time.perf_counter() - begin,
+            drills=_drills(subject.agent),
         )
     finally:
         subject.envs.close()
@@ -120,9 +133,27 @@ def replay(
     """Replay the episode of this seed, by playing its whole block."""
     subject = _load(path, task, task_options, shielded)
     try:
-        return Judged(seed, _play(subject, seed // WIDTH, None)[seed % WIDTH])
+        return _play(subject, seed // WIDTH, None)[seed % WIDTH]
     finally:
         subject.envs.close()
+
+
+class _Situation(NamedTuple):
+    """State in which a single decision is timed: observation, threshold if there is a shield, and signals (S,)."""
+
+    observation: Observations
+    threshold: Any
+    measured: Array
+
+
+def _decide(agent: Agent, situation: _Situation) -> None:
+    """Decide as a deployed agent does: its policy, and then its shield if it has one."""
+    observation, threshold, measured = situation
+    action, _ = agent.propose(observation, threshold, episode_start=True)
+    if agent.shielded and agent.shield is not None:
+        limits = np.asarray(threshold, dtype=np.float64)[None] - agent.envs.account.braking
+        signals = measured[None] if len(measured) else None
+        agent.shield.filter_batch(as_batch(observation), np.asarray(action)[None], limits, measured=signals)
 
 
 class _Watcher:
@@ -130,19 +161,19 @@ class _Watcher:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._decisions: list[tuple[Observations, Any]] = []
+        self._decisions: list[_Situation] = []
         self._counts: list[Coverage] = []
         self._calibrations: list[Calibration] = []
         self._inputs: list[Transitions] = []
         self._steps = 0
 
-    def __call__(self, observations: Observations, infos: Sequence[Info]) -> None:
+    def __call__(self, observations: Observations, measured: Array, infos: Sequence[Info]) -> None:
         """Store a step of one of the environments."""
         row = self._steps % len(infos)
         self._steps += 1
         if len(self._decisions) < MOST_DECISIONS:
             seen = take(self._agent.observed(observations), row)
-            self._decisions.append((seen, infos[row].get("shield", {}).get("threshold")))
+            self._decisions.append(_Situation(seen, infos[row].get("shield", {}).get("threshold"), measured[row]))
 
     def harvest(self) -> None:
         """Evaluate the transitions of a block."""
@@ -167,17 +198,27 @@ class _Watcher:
         states, actions = (
             np.concatenate([getattr(part, name) for part in self._inputs]) for name in ("states", "actions")
         )
-        shifts, outside = trained.compare(states, actions)
+        shifts, outside = trained.compare(states, actions, self._signals())
         return InputShift(trained.count, len(states), outside, tuple(shifts[:SHIFTS]))
+
+    def _signals(self) -> list[str]:
+        """Names of the signals that follow the observation in the quantifier's states."""
+        quantifier, sources = self._agent.quantifier, self._agent.envs.constraint.sources
+        return [name_of_signal(source) for source in sources] if quantifier and quantifier.num_signals else []
 
     def latency(self) -> Latency:
         times = []
-        act = self._agent.predict if self._agent.shielded else self._agent.propose
-        for observation, threshold in self._decisions:
+        for situation in self._decisions:
             begin = time.perf_counter()
-            act(observation, threshold, episode_start=True)
+            _decide(self._agent, situation)
             times.append(1e6 * (time.perf_counter() - begin))
         return Latency(len(times), *(round(float(np.percentile(times, q)), 1) for q in (50, 99)))
+
+
+def _drills(agent: Agent) -> Drilled | None:
+    """Drills of an agent's training, if its certificate looks ahead."""
+    ahead = agent.quantifier is not None and agent.quantifier.looks_ahead
+    return Drilled(agent.drills.judged, agent.drills.missed) if ahead and agent.drills is not None else None
 
 
 def _load(path: Path, task: str | None, task_options: Mapping[str, Any] | None, shielded: bool) -> Subject:
@@ -193,8 +234,7 @@ def _judge(
     """Play the episodes of these seeds, block by block."""
     judged: list[Judged] = []
     for block in range(first_seed // WIDTH, (first_seed + episodes - 1) // WIDTH + 1):
-        numbered = zip(range(block * WIDTH, (block + 1) * WIDTH), _play(subject, block, seen), strict=True)
-        judged += [Judged(*pair) for pair in numbered if 0 <= pair[0] - first_seed < episodes]
+        judged += [one for one in _play(subject, block, seen) if 0 <= one.seed - first_seed < episodes]
         if seen is not None:
             seen.harvest()
         tell(_progress(judged, episodes))
@@ -219,20 +259,21 @@ def _unshielded(
         subject.envs.close()
 
 
-def _play(subject: Subject, block: int, seen: _Watcher | None) -> list[Episode]:
+def _play(subject: Subject, block: int, seen: _Watcher | None) -> list[Judged]:
     try:
-        return first_episodes(subject, block * WIDTH, seen)
+        found = play_first(subject, block * WIDTH, seen)
+        return [Judged(block * WIDTH + row, found.episodes[row], found.clearances[row]) for row in range(WIDTH)]
     except NothingSafeError as error:
         raise ValueError(
             f"the shield certifies nothing on {subject.task}, so there is nothing to audit: {error}"
         ) from error
 
 
-def _badness(constraint: Constraint, one: Judged) -> tuple[bool, float, float, float]:
-    """Sort key: violations first, then the limited quantity."""
-    episode = one.episode
+def _badness(constraint: Constraint, one: Judged) -> tuple[bool, float, float, float, float]:
+    """Sort key: violations first, then the limited quantity, and how near it came to its limit."""
+    episode, clearance = one.episode, 0.0 if one.clearance is None else one.clearance
     costs = (episode.max_step_cost, episode.cost) if constraint.on_every_step else (episode.cost, episode.max_step_cost)
-    return violated(episode), *costs, -episode.true_return
+    return violated(episode), *costs, -clearance, -episode.true_return
 
 
 def _progress(judged: Sequence[Judged], wanted: int) -> str:

@@ -19,10 +19,16 @@ CONFIDENCE = 0.95
 
 
 class Judged(NamedTuple):
-    """An episode and the seed that replays it."""
+    """An episode and the seed that replays it, with its smallest distance to a limit on a signal if there is one."""
 
     seed: int
     episode: Episode
+    clearance: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The episode as JSON values."""
+        nearest = {} if self.clearance is None else {"clearance": self.clearance}
+        return {"seed": self.seed, **self.episode._asdict(), **nearest}
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,14 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
+class Drilled:
+    """Drills of training, which test a certificate that looks ahead: how many were judged, and how many missed it."""
+
+    judged: int
+    missed: int
+
+
+@dataclass(frozen=True)
 class InputShift:
     """Difference between the `audited` inputs and the `trained` ones: the most shifted, and the share out of range."""
 
@@ -90,6 +104,7 @@ class Audit:
 
     `own_actions` is the share of the executed actions that were the policy's own. `accuracy` and `shift` are None
     without a quantifier or a record of training inputs, `unshielded` if it was not requested.
+    `drills` are those of training if a certificate looks ahead to a backup, which then drives instead of a stop.
     `after_stop_violations` of the risk's violations happened only after a stop; None if stops were taken to be free.
     """
 
@@ -116,6 +131,7 @@ class Audit:
     latency: Latency
     seconds: float
     unshielded: Unshielded | None = None
+    drills: Drilled | None = None
 
     @property
     def passed(self) -> bool:
@@ -125,7 +141,7 @@ class Audit:
     def to_json(self) -> dict[str, Any]:
         """Results and assumptions as JSON values."""
         document = dataclasses.asdict(self) | {"passed": self.passed, "assumptions": assumptions(self)}
-        document["worst"] = [{"seed": one.seed, **one.episode._asdict()} for one in self.worst]
+        document["worst"] = [one.to_json() for one in self.worst]
         if self.shift is not None:
             document["shift"]["most"] = [one._asdict() for one in self.shift.most]
         if self.accuracy is not None:
@@ -169,6 +185,11 @@ def assumptions(found: Audit) -> list[str]:
         lines.append(
             "After a stop a controller drove on, and an episode that violated only then counts as a violation. What "
             "the machine does after these steps must be safe."
+        )
+    elif found.shielded and found.drills is not None and not found.stops:
+        lines.append(
+            "Where nothing was certified the backup drove, and its steps were judged like all others. No episode was "
+            "stopped."
         )
     elif found.shielded:
         lines.append(

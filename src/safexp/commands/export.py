@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import tyro
 
+from safexp.commands.working_directory import import_from_working_directory
+
 
 def export(
     agent: Annotated[Path, tyro.conf.Positional],
@@ -19,6 +21,8 @@ def export(
 ) -> int:
     """Export the shield of a trained agent to run without Python.
 
+    A shield that looks ahead needs its backup controller, which the task of a run folder provides.
+
     Args:
         agent: a run folder, the agent.safexp in it, or the file of a shield.
         c: write C99 without dependencies, and a header beside it.
@@ -27,32 +31,21 @@ def export(
         precision: precision of the C code.
         policy: export the policy with the shield, as a C function.
     """
-    from safexp.constraints.files import build_constraint
-    from safexp.core import files
-    from safexp.runs.folder import AGENT
+    import_from_working_directory()
+    from safexp.runs.exports import exported
     from safexp.shield.certificate_onnx import export_certificate
-    from safexp.shield.shield import Shield
 
     if c == onnx:
         raise ValueError("give --c to export C code, or --onnx to export the certificate.")
     if onnx and (policy or precision != "double"):
         raise ValueError("--policy and --precision are for --c: leave them out.")
-    file = agent / AGENT if agent.is_dir() else agent
-    document, _ = files.read(file)
-    constraint = build_constraint(document["constraint"]) if "constraint" in document else None
-    shield = Shield.load(file, constraint=constraint)
+    found = exported(agent, with_policy=policy)
     if onnx:
         target = out or Path("shield.onnx")
-        export_certificate(shield, target)
+        export_certificate(found.shield, target)
         print(f"certificate: {target}")
         return 0
-    network = None
-    if policy:
-        from safexp.mase.mase import MASE
-        from safexp.mase.network import network_of
-
-        network = network_of(MASE.load(file))
     target = out or Path("shield.c")
-    shield.export_c(target, precision=precision, policy=network, braking=float(document.get("braking", 0.0)))
+    found.shield.export_c(target, precision=precision, policy=found.policy, braking=found.braking)
     print(f"shield: {target} and {target.with_suffix('.h')}")
     return 0

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.constraints.base import Constraint
-from safexp.core.arrays import Array, Observations, take
+from safexp.constraints.base import JUDGED, Constraint
+from safexp.core.arrays import Array, Flags, Observations, take
 
 
 class Account:
@@ -35,6 +35,15 @@ class Account:
             self._memory[fresh] = self.constraint.start(take(observations, fresh))
             self.thresholds = self.thresholds.copy()
             self.thresholds[fresh] = self.constraint.threshold(self._memory[fresh])
+
+    def exceeded(self, costs: Array) -> Flags:
+        """Which (n,) of the scaled costs (n,) or (n, K) of a step, not yet charged, are more than was allowed.
+
+        Judged without the reserve for braking. A cost of zero breaks nothing, and neither does one that is NaN.
+        """
+        tolerance = JUDGED * np.maximum(self.constraint.largest_threshold, 1.0)
+        beyond = costs > np.maximum(self.thresholds, 0.0) + tolerance
+        return np.asarray(beyond.reshape(len(costs), -1).any(axis=1))
 
     def charge(self, costs: Array, upper_bounds: Array) -> None:
         """Spend the scaled costs (n,) or (n, K) of a step, for which `upper_bounds` were certified."""

@@ -127,6 +127,10 @@ class Constraint(ABC):
         """
         return (thresholds - costs).reshape(len(costs), -1).min(axis=1) * self.cost_max
 
+    def clearance(self, signals: Array) -> float | None:
+        """Smallest distance to a limit in an episode with these signals (T,), negative beyond it; None for costs."""
+        return None
+
     def in_units(self, distance: float) -> tuple[float, ...]:
         """A distance between scaled costs in the user's units, one for each limited cost."""
         return (distance * self.cost_max,)

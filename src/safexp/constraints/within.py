@@ -161,6 +161,13 @@ class Within(Constraint):
         distances = sides.sign * (sides.reference - measured[:, sides.which]) / sides.scale + moved
         return np.asarray((distances * sides.scale if len(self.sources) == 1 else distances).min(axis=1))
 
+    def clearance(self, signals: Array) -> float | None:
+        """In the signal's units; of several signals as a share of `scale`."""
+        excess = self._columns(self._excess(signals))
+        if not len(excess):
+            return None
+        return -float((excess if len(self.sources) == 1 else excess / self.sides.scale).max())
+
     def in_units(self, distance: float) -> tuple[float, ...]:
         return tuple((2 * distance * self.sides.scale).tolist())
 

@@ -14,6 +14,7 @@ from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import MaybeCallback
 
+from safexp.backups.drills import Drills
 from safexp.core.arrays import Array, Observations
 from safexp.core.spans import Spans, untimed
 from safexp.envs.recording import Recording
@@ -84,6 +85,11 @@ class Agent(ABC):
         """Number of training episodes that broke the constraint, finished or still running."""
         return self.envs.recorder.violations
 
+    @property
+    def drills(self) -> Drills | None:
+        """Drills of the backup and their results, if certificates look ahead to one."""
+        return None
+
     # Learning
 
     def learn(self, total_timesteps: int, callback: MaybeCallback = None, progress_bar: bool = False) -> Self:
@@ -96,7 +102,8 @@ class Agent(ABC):
         callbacks: list[BaseCallback] = [_EndOfEpoch(self)]
         if callback is not None:
             callbacks.append(self.learner._init_callback(callback))
-        with ProgressBar(total_timesteps, self.envs.recorder) if progress_bar else nullcontext() as bar:
+        shown = ProgressBar(total_timesteps, self.envs.recorder, drills=self.drills) if progress_bar else nullcontext()
+        with shown as bar:
             if bar is not None:
                 callbacks.append(bar)
             self.learner.learn(total_timesteps, CallbackList(callbacks), reset_num_timesteps=False)

@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 
+from safexp.backups.drills import Drills
 from safexp.backups.penalty import Penalty
 from safexp.backups.recovery import Recovery
 from safexp.constraints import Constraint
@@ -189,6 +190,10 @@ class MASE(Agent):
     def coverage(self) -> list[Coverage]:
         """Coverage of every epoch, before the quantifier learned from it."""
         return self._refit.coverage
+
+    @property
+    def drills(self) -> Drills | None:
+        return self.guard.drills if self.guard.backup.horizon else None
 
     @property
     def shielded(self) -> bool:

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from stable_baselines3.common.callbacks import BaseCallback
 
+from safexp.backups.drills import Drills
 from safexp.records.episodes import Recorder
 
 WINDOW = 100
@@ -71,10 +72,16 @@ class ProgressBar(BaseCallback):
     """Progress panel, redrawn in place; if the output is not a terminal, a plain line every few seconds."""
 
     def __init__(
-        self, total_timesteps: int, recorder: Recorder, title: str = "", console: Console | None = None
+        self,
+        total_timesteps: int,
+        recorder: Recorder,
+        title: str = "",
+        console: Console | None = None,
+        drills: Drills | None = None,
     ) -> None:
         super().__init__()
         self.recorder = recorder
+        self.drills = drills
         self.total_timesteps = total_timesteps
         self.title = title
         self.console = console or Console(highlight=False)
@@ -135,8 +142,13 @@ class ProgressBar(BaseCallback):
             return f"{start}no episode has ended yet  {speed:,.0f} steps/s"
         return (
             f"{start}return {now.mean_return:.2f}  {now.cost_name} {now.cost:.2f}  violations {now.violations}  "
-            f"stops {now.stop_rate:.0%}  interventions {now.interventions:.1f}  {speed:,.0f} steps/s"
+            f"stops {now.stop_rate:.0%}  interventions {now.interventions:.1f}  {self._drilled()}{speed:,.0f} steps/s"
         )
+
+    def _drilled(self) -> str:
+        """Missed drills of all so far, for a line; empty before the first."""
+        drills = self.drills
+        return f"drills missed {drills.missed:,} of {drills.judged:,}  " if drills and drills.judged else ""
 
     def _panel(self, done: int, speed: float, now: Snapshot | None) -> RenderableType:
         left = max(self.total_timesteps - done, 0)
@@ -151,15 +163,18 @@ class ProgressBar(BaseCallback):
         parts: list[RenderableType] = [Text(self.title, style="bold"), bar]
         if now is not None:
             numbers = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
-            for heading in ("return", now.cost_name, "violations", "stops", "interventions", "episodes"):
+            cells: dict[str, str | Text] = {
+                "return": f"{now.mean_return:.2f}",
+                now.cost_name: f"{now.cost:.2f}",
+                "violations": Text(str(now.violations), style="bold red" if now.violations else "bold green"),
+                "stops": f"{now.stop_rate:.0%}",
+                "interventions": f"{now.interventions:.1f}",
+                "episodes": f"{now.episodes:,}",
+            }
+            if self.drills is not None and self.drills.judged:
+                cells["drills missed"] = f"{self.drills.missed:,} of {self.drills.judged:,}"
+            for heading in cells:
                 numbers.add_column(heading)
-            numbers.add_row(
-                f"{now.mean_return:.2f}",
-                f"{now.cost:.2f}",
-                Text(str(now.violations), style="bold red" if now.violations else "bold green"),
-                f"{now.stop_rate:.0%}",
-                f"{now.interventions:.1f}",
-                f"{now.episodes:,}",
-            )
+            numbers.add_row(*cells.values())
             parts += [numbers, Text.assemble((sparkline(self._returns, 36), "cyan"), ("  return so far", "dim"))]
         return Group(*parts)

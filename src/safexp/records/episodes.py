@@ -209,6 +209,10 @@ class Recorder:
         """Number of episodes, finished or running, that violated the constraint."""
         return self._violations + sum(self._violated(int(i)) for i in np.flatnonzero(self.running))
 
+    def clearance(self, environment: int) -> float | None:
+        """Smallest distance to a limit in the episode of an environment so far; None for limits on costs."""
+        return self._as_it_was(environment).clearance(self._signals[environment, : self._length[environment]])
+
     def _violated(self, environment: int) -> bool:
         """Judge the episode of an environment so far, by the limits that held at each step."""
         signals = self._signals[environment, : self._length[environment]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ NAME = "inputs."
 
 
 class Shift(NamedTuple):
-    """Shift of one input (s0, s1, … of a state, a0, a1, … of an action) from training.
+    """Shift of one input (s0, s1, … of an observation, a signal by its name, a0, a1, … of an action) from training.
 
     `distance` is the largest difference of the two distribution functions, from 0 (equal) to 1 (disjoint); `outside` is
     the share of inputs outside the range of training.
@@ -56,13 +57,17 @@ class InputSample:
         self.count += len(pairs)
         self.num_states = states.shape[1]
 
-    def compare(self, states: Array, actions: Array) -> tuple[list[Shift], float]:
-        """Shift of other inputs, the most shifted first, and the share of them with any entry out of range."""
+    def compare(self, states: Array, actions: Array, signals: Sequence[str] = ()) -> tuple[list[Shift], float]:
+        """Shift of other inputs, the most shifted first, and the share of them with any entry out of range.
+
+        `signals` are the names of the last entries of a state, which follow the encoded observation.
+        """
         pairs = np.concatenate([states, actions], axis=1)
         if pairs.shape[1:] != self._sample.shape[1:]:
             raise ValueError(f"inputs have {pairs.shape[1]} entries, but training saw {self._sample.shape[1]}.")
         outside = (pairs < self._range[0]) | (pairs > self._range[1])
-        names = [f"s{k}" for k in range(self.num_states)] + [f"a{k}" for k in range(actions.shape[1])]
+        observed = [f"s{k}" for k in range(self.num_states - len(signals))]
+        names = [*observed, *signals, *(f"a{k}" for k in range(actions.shape[1]))]
         found = [
             Shift(name, _distance(self._sample[:, k], pairs[:, k].astype(np.float32)), float(outside[:, k].mean()))
             for k, name in enumerate(names)

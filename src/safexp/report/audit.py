@@ -91,7 +91,7 @@ def print_audit(found: Audit, as_json: bool) -> None:
 
 def print_replay(one: Judged, as_json: bool) -> None:
     """Print a replayed episode."""
-    print_rows([{"seed": one.seed, **one.episode._asdict()}] if as_json else [_cells(one)], as_json)
+    print_rows([one.to_json() if as_json else _cells(one)], as_json)
 
 
 def standing(found: Audit) -> Standing:
@@ -168,6 +168,11 @@ def _after_stops(found: Audit) -> str:
 
 
 def _accuracy(found: Audit) -> dict[str, str]:
+    if found.drills is not None:
+        missed = (
+            f"{found.drills.missed:,} of {found.drills.judged:,} missed it" if found.drills.judged else "none was held"
+        )
+        return {"coverage": f"drills test a certificate that looks ahead, not single steps; in training {missed}"}
     if found.accuracy is None:
         return {"coverage": "no quantifier to measure"}
     counts, calibration = found.accuracy.counts, found.accuracy.calibration
@@ -197,6 +202,7 @@ def _cells(one: Judged) -> dict[str, str]:
         "seed": str(one.seed),
         "cost": f"{episode.cost:.4g}",
         "largest step": f"{episode.max_step_cost:.4g}",
+        **({} if one.clearance is None else {"nearest to a limit": f"{one.clearance:.4g}"}),
         "return": f"{episode.true_return:.4g}",
         "steps": str(episode.length),
         "end": _end(episode),

@@ -57,6 +57,8 @@ class GroupSummary:
     after_stop_steps: int | None
     after_stop_violations: int | None
     free_stops: int
+    drills: int | None
+    drills_missed: int | None
 
 
 def summarise_group(group: RunGroup, reference: RunGroup | None = None) -> GroupSummary:
@@ -93,6 +95,8 @@ def summarise_group(group: RunGroup, reference: RunGroup | None = None) -> Group
         after_stop_steps=_sum([run.after_stop_steps for run in each]),
         after_stop_violations=_sum([run.after_stop_violations for run in each]),
         free_stops=sum(run.stops for run in each if run.stops_taken_to_be_free),
+        drills=_sum([run.drills for run in each]),
+        drills_missed=_sum([run.drills_missed for run in each]),
     )
 
 
@@ -155,9 +159,10 @@ def interval_text(summary: Summary | GroupSummary) -> str:
 
 
 def interventions_text(summary: Summary | GroupSummary) -> str:
-    """Numbers of replaced actions, and of steps that another controller took over."""
+    """Numbers of replaced actions, of steps that another controller took over, and of missed drills."""
     driven = f"\n+ {summary.takeovers:,}\ntaken over" if summary.takeovers else ""
-    return f"{summary.interventions:,}{driven}"
+    drilled = f"\n({summary.drills_missed or 0:,} of {summary.drills:,}\ndrills missed)" if summary.drills else ""
+    return f"{summary.interventions:,}{driven}{drilled}"
 
 
 def after_stops_text(summary: Summary | GroupSummary) -> str:

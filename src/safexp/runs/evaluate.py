@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core import files
-from safexp.core.arrays import Observations
+from safexp.core.arrays import Array, Observations
 from safexp.envs.infos import Info
 from safexp.envs.recording import Recording
 from safexp.mase.agent import Agent
@@ -25,8 +25,8 @@ from safexp.runs.load import load
 FRESH = 1_000_000
 """Added to a run's seed for episodes that it was not trained on."""
 
-Watch = Callable[[Observations, Sequence[Info]], None]
-"""Called with the learner's observations before a step and the infos after it."""
+Watch = Callable[[Observations, Array, Sequence[Info]], None]
+"""Called with the learner's observations and the measured signals (n, S) before a step, and the infos after it."""
 
 
 @dataclass(frozen=True)
@@ -77,23 +77,37 @@ def load_subject(
 
 def first_episodes(subject: Subject, seed: int, watch: Watch | None = None) -> list[Episode]:
     """The first episode of every environment after a reset with this seed; the same seed gives the same episodes."""
+    found = play_first(subject, seed, watch)
+    return [found.episodes[row] for row in range(subject.envs.num_envs)]
+
+
+def play_first(subject: Subject, seed: int, watch: Watch | None = None) -> FirstEpisodes:
+    """Play the episodes of `first_episodes`."""
     envs = subject.envs
-    envs.recorder.witness = found = FirstEpisodes(envs.num_envs)
+    envs.recorder.witness = found = FirstEpisodes(envs.num_envs, envs.recorder.clearance)
     envs.seed(seed)
     observations, actor = envs.reset(), Actor(subject.agent, deterministic=True)
     while len(found.episodes) < envs.num_envs:
+        measured = envs.measured
         acted = actor.step(observations)
         if watch is not None:
-            watch(observations, acted.infos)
+            watch(observations, measured, acted.infos)
         observations = acted.following
-    return [found.episodes[row] for row in range(envs.num_envs)]
+    return found
 
 
 class FirstEpisodes:
-    """Keeps the first episode that begins and ends in each environment; one that a reset truncates began earlier."""
+    """Keeps the first episode that begins and ends in each environment; one that a reset truncates began earlier.
 
-    def __init__(self, num_envs: int) -> None:
+    Args:
+        num_envs: number of environments.
+        clearance: smallest distance to a limit in the episode of an environment, kept with it.
+    """
+
+    def __init__(self, num_envs: int, clearance: Callable[[int], float | None] = lambda environment: None) -> None:
         self.episodes: dict[int, Episode] = {}
+        self.clearances: dict[int, float | None] = {}
+        self._clearance = clearance
         self._begun = np.zeros(num_envs, dtype=bool)
 
     def begin(self, environments: NDArray[np.bool_]) -> None:
@@ -104,4 +118,5 @@ class FirstEpisodes:
 
     def end(self, environment: int, episode: Episode) -> None:
         if self._begun[environment]:
-            self.episodes.setdefault(environment, episode)
+            if environment not in self.episodes:
+                self.episodes[environment], self.clearances[environment] = episode, self._clearance(environment)

@@ -91,7 +91,8 @@ def train(
     agent.measure(clock.stopwatch.span)
     writer = EpochWriter(agent, folder, follower)
     root = {"agent": agent, "follower": follower, "written": writer.written, "spent": clock.stopwatch.seconds}
-    shown = ProgressBar(config.steps, recorder, title=describe(config)) if progress_bar else nullcontext()
+    title, drills = describe(config), agent.drills
+    shown = ProgressBar(config.steps, recorder, title, drills=drills) if progress_bar else nullcontext()
     logger = Logger(None, [Events(folder), *trackers])
     agent.learner.set_logger(logger)
     try:

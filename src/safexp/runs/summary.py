@@ -33,7 +33,8 @@ class Summary:
     probability with which it may be wrong, None in runs without one.
 
     `after_stop_violations` counts the episodes that violated only after their stop, `after_stop_steps` the steps that a
-    controller drove then: None in runs that take a stop to be free.
+    controller drove then: None in runs that take a stop to be free. `drills` counts the judged drills of a backup, and
+    `drills_missed` those in which its certificate was wrong: None in runs whose certificates do not look ahead to one.
     """
 
     episodes: int
@@ -54,6 +55,8 @@ class Summary:
     delta: float | None
     after_stop_steps: int | None = None
     after_stop_violations: int | None = None
+    drills: int | None = None
+    drills_missed: int | None = None
 
     @property
     def stops_taken_to_be_free(self) -> bool:
@@ -85,6 +88,8 @@ def summarise(run: Run) -> Summary:
         delta=run.metrics[-1].get("delta") if run.metrics else None,
         after_stop_steps=sum(episode.after_stop_steps for episode in run.episodes) if judged else None,
         after_stop_violations=sum(episode.after_stop_violated for episode in run.episodes) if judged else None,
+        drills=run.metrics[-1].get("drills") if run.metrics else None,
+        drills_missed=run.metrics[-1].get("drills_missed") if run.metrics else None,
     )
 
 

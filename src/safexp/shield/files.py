@@ -9,6 +9,7 @@ import numpy as np
 from safexp.constraints import Constraint
 from safexp.constraints.files import build_constraint, describe_constraint, has_functions
 from safexp.core import files
+from safexp.core.arrays import Controller
 from safexp.core.spaces import build_space, describe_space
 from safexp.quantifiers.base import Quantifier
 from safexp.quantifiers.files import build_quantifier, describe_quantifier
@@ -59,20 +60,18 @@ def build_shield(
     constraint: Constraint | None,
     quantifier: Quantifier | None,
     safe_action: SafeAction | None,
-    backup: BackupController | None = None,
+    backup: BackupController | Controller | None = None,
 ) -> Kind:
-    """Shield from the output of `describe_shield`; functions cannot be saved and must be passed again."""
+    """Shield from the output of `describe_shield`; functions cannot be saved and must be passed again.
+
+    A shield that does not look ahead ignores the backup.
+    """
     if safe_action is None and document["safe_action"] == "function":
         raise files.CheckpointError(
             "the file's shield has a function as its safe action, which a file cannot hold: load it with "
             "safe_action=<the same function>."
         )
-    horizon = int(document.get("horizon", 0))
-    if horizon and (backup is None or backup.horizon != horizon):
-        raise files.CheckpointError(
-            f"the file's shield looks {horizon} steps ahead to a backup, which a file cannot hold: load it with "
-            f"backup=Backup(<the same controller>, {horizon})."
-        )
+    ahead = _backup_ahead(int(document.get("horizon", 0)), backup)
     if quantifier is None:
         quantifier = build_quantifier(document["quantifier"])
     elif document["quantifier"]["name"] == "PerCost" and not isinstance(quantifier, PerCost):
@@ -89,10 +88,27 @@ def build_shield(
         levels=document["levels"],
         safe_action=document["safe_action"] if safe_action is None else safe_action,
         verify_safe_action=document["verify_safe_action"],
-        backup=backup if horizon else None,
+        backup=ahead,
     )
     restore_shield(shield, arrays)
     return shield
+
+
+def _backup_ahead(horizon: int, backup: BackupController | Controller | None) -> BackupController | None:
+    """The backup to which a shield looks ahead by `horizon` steps, None for 0 steps; raises if it is not given."""
+    if not horizon:
+        return None
+    if callable(backup):
+        raise files.CheckpointError(
+            f"backup={backup!r} is a function, and the file's shield looks {horizon} steps ahead to a backup with a "
+            f"horizon: load it with backup=Backup(<the function>, {horizon})."
+        )
+    if backup is None or backup.horizon != horizon:
+        raise files.CheckpointError(
+            f"the file's shield looks {horizon} steps ahead to a backup, which a file cannot hold: load it with "
+            f"backup=Backup(<the same controller>, {horizon})."
+        )
+    return backup
 
 
 def restore_shield(shield: Shield, arrays: files.Arrays) -> None:

@@ -87,6 +87,10 @@ class ShieldedPolicy:
     is not passed to `observe` before the next `act`; `bad_costs` counts these, and costs that are not among the
     shield's `levels`, after which it no longer relies on them.
 
+    `violations` counts the steps that broke the constraint, judged from what was measured, whatever the shield had
+    certified: the signal was beyond its limit, or the cost was more than remained. The first one of an episode is
+    logged as a warning. The outcome of the last step of an episode is known only if it is passed to `observe`.
+
     If nothing is certified, the shield's backup takes over, or the one given here; the fallback is for failures.
 
     Limits on measured signals (`Within`) are checked from their current values: entries of the observation are read
@@ -161,8 +165,9 @@ class ShieldedPolicy:
         self.backup = backup
         self.counts: dict[Outcome, int] = dict.fromkeys(get_args(Outcome), 0)
         self.bad_costs = 0
+        self.violations = 0
         self._account = Account(constraint, 1, braking)
-        self._begun = False
+        self._begun = self._violated = False
         self._ones = np.ones(np.shape(constraint.largest_threshold))
         if self._ones.size != shield.quantifier.num_costs:
             raise ValueError(
@@ -207,8 +212,7 @@ class ShieldedPolicy:
         if constraint is None and "constraint" not in document:
             raise files.CheckpointError(f"{path} holds a shield alone: load it with constraint=<a constraint>.")
         with files.understood(path):
-            ahead = None if callable(backup) else backup
-            shield = build_shield(Shield, document["shield"], arrays, constraint, quantifier, safe_action, ahead)
+            shield = build_shield(Shield, document["shield"], arrays, constraint, quantifier, safe_action, backup)
             constraint = constraint or build_constraint(document["constraint"])
             braking = float(document.get("braking", 0.0))
         if show_threshold is None:
@@ -248,7 +252,7 @@ class ShieldedPolicy:
         batch = as_batch(observation)
         self._measured = self._first_signals(batch, measured)
         self._account.open(np.ones(1, dtype=bool), batch)
-        self._begun, self._awaited, self._last = True, None, None
+        self._begun, self._violated, self._awaited, self._last = True, False, None, None
         self._propose = EpisodeController(self.policy)
 
     def act(self, observation: Any) -> Answer:
@@ -296,11 +300,19 @@ class ShieldedPolicy:
         known = scaled >= 0  # false for NaN
         if not ((known & (scaled <= 1)).all() and self._trusts_levels(scaled[None])):
             self.bad_costs += 1
+        if self._account.exceeded(scaled[None])[0]:
+            self._note_violation(readings)
         costs = np.where(known, scaled, 1.0)  # a cost above the largest one counts in full
         if self._awaited.vouched is not None:
             self.shield.note_vouched(self._awaited.vouched, costs[None], self._account.certifiable)
         self._account.charge(costs[None], self._awaited.upper_bound[None])
         self._awaited = None
+
+    def _note_violation(self, readings: Array) -> None:
+        self.violations += 1
+        level = logging.DEBUG if self._violated else logging.WARNING
+        log.log(level, "the constraint is violated: %s was measured under %s", readings, self.constraint)
+        self._violated = True
 
     def _trusts_levels(self, costs: Array) -> bool:
         """Whether observed costs (n,) or (n, K), scaled, are levels; if one is not, bounds are no longer rounded."""

@@ -14,6 +14,7 @@ import numpy as np
 from safexp.constraints import Account, Constraint
 from safexp.core.arrays import Array, Controller, as_batch
 from safexp.core.costs import Step
+from safexp.core.signals import column_of, in_observation, key_and_entry
 
 if TYPE_CHECKING:
     from safexp.shield.shield import Shield
@@ -127,6 +128,16 @@ def _episode(
 
 
 def _column(info: dict[str, Any], key: str) -> Array:
+    """Entry of the info of one environment as an array (1, ...).
+
+    Raises:
+        ValueError: if it is missing.
+    """
+    if key not in info:
+        raise ValueError(
+            f"the environment gave no info[{key!r}] (it has {sorted(info)}): put it into the info of every step, and "
+            "a limited signal also into that of reset(), or limit an entry of the observation."
+        )
     return np.array([info[key]], dtype=np.float64)
 
 
@@ -134,6 +145,6 @@ def _first_signals(constraint: Constraint, batch: Any, info: dict[str, Any]) -> 
     """Signals (S,) in the first state, from the observation or the info of the reset."""
     now = constraint.now(batch)[0]
     for k, source in enumerate(constraint.sources):
-        if np.isnan(now[k]) and isinstance(source, str):
-            now[k] = float(info.get(source, np.nan))
+        if isinstance(source, str) and not in_observation(source, batch):
+            now[k] = column_of(_column(info, key_and_entry(source)[0]), source)[0]
     return now
