@@ -117,6 +117,5 @@ class FirstEpisodes:
         """Nothing to keep."""
 
     def end(self, environment: int, episode: Episode) -> None:
-        if self._begun[environment]:
-            if environment not in self.episodes:
-                self.episodes[environment], self.clearances[environment] = episode, self._clearance(environment)
+        if self._begun[environment] and environment not in self.episodes:
+            self.episodes[environment], self.clearances[environment] = episode, self._clearance(environment)
