@@ -10,7 +10,7 @@ CAPACITY = 512
 """Largest number of landmarks, so that distances are a small matrix product."""
 
 MOST = 2**16
-"""Number of evenly spaced points among which landmarks are chosen."""
+"""Number of evenly spaced points among which landmarks are chosen by default."""
 
 CHUNK = 4096
 """Number of points whose distances are computed at a time; bounds the memory."""
@@ -25,17 +25,17 @@ class Landmarks:
         self._products = np.concatenate([-2.0 * points.T, norms[None]])  # |x − c|² = |x|² + (x, 1) · column
 
     @classmethod
-    def covering(cls, points: Array) -> Landmarks:
-        """At most `CAPACITY` of the points (n, d), far from one another."""
-        some = points[:: -(-len(points) // MOST)]
+    def covering(cls, points: Array, most: int = MOST) -> Landmarks:
+        """At most `CAPACITY` of the points (n, d), far from one another, chosen among `most` evenly spaced ones."""
+        some = points[:: -(-len(points) // most)]
         landmarks = cls(far_apart(some, min(CAPACITY, len(some))))
         blocks = (points[k : k + CHUNK] for k in range(0, len(points), CHUNK))
         landmarks.radius = max(float(landmarks.nearest(block).max()) for block in blocks)
         return landmarks
 
-    def and_covering(self, points: Array) -> Landmarks:
+    def and_covering(self, points: Array, most: int = MOST) -> Landmarks:
         """Landmarks for further points (n, d), too."""
-        return Landmarks.covering(np.concatenate([self.points, points]))
+        return Landmarks.covering(np.concatenate([self.points, points]), most)
 
     def distance(self, points: Array) -> Array:
         """Distance (n,) of points (n, d + 1), each followed by a one, from the nearest landmark."""

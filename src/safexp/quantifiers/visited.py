@@ -22,6 +22,9 @@ FEWEST = 10
 LEAST_WEIGHT = 0.1
 """Smallest weight of an input in a distance, as a share of the largest: none is trusted to be irrelevant elsewhere."""
 
+MOST = 4096
+"""Number of evenly spaced transitions among which landmarks are chosen; single outliers do not narrow the region."""
+
 RIDGE = 1e-6
 """Share of the largest eigenvalue that is added to all, so that inputs that move together share their weight."""
 
@@ -54,7 +57,7 @@ class Visited:
         scale = deviation / weights_of((inputs - shift) / deviation, values)
         points = (inputs - shift) / scale
         tested = float(np.quantile(held_out_distances(points, boldness, blocks_of(data)), 1 - delta))
-        return cls(shift, scale, tested, Landmarks.covering(points))
+        return cls(shift, scale, tested, Landmarks.covering(points, MOST))
 
     @property
     def reach(self) -> float:
@@ -64,7 +67,7 @@ class Visited:
     def add(self, data: Transitions) -> None:
         """Add transitions: the region grows around them."""
         points = (pairs_of(data) - self.shift) / self.scale
-        self.landmarks = self.landmarks.and_covering(points)
+        self.landmarks = self.landmarks.and_covering(points, MOST)
 
     def contains(self, states: Array, actions: Array) -> NDArray[np.bool_]:
         """Whether actions (n, m, da) in states (n, ds) are in the region, (n, m)."""
@@ -107,7 +110,7 @@ def held_out_distances(points: Array, boldness: Array, stretches: NDArray[np.int
     """Distance of every held-out point (n, d) from those that it was held out from."""
     found = [np.zeros(1)]
     for learned, held_out in ladder(np.argsort(stretch_maxima(boldness, stretches), kind="stable"), RUNGS):
-        landmarks = Landmarks.covering(points[np.isin(stretches, learned)])
+        landmarks = Landmarks.covering(points[np.isin(stretches, learned)], MOST)
         found.append(landmarks.nearest(points[np.isin(stretches, held_out)]))
     return np.concatenate(found)
 
