@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from safexp.core.arrays import Array, Flags
 from safexp.core.signals import Sides
-from safexp.quantifiers.base import Quantifier, Transitions, arguments_of, error_in_widths, rows_of, stretches_of
+from safexp.quantifiers.base import Quantifier, Transitions, arguments_of, error_in_widths, stretches_of
 from safexp.quantifiers.boldness import by_boldness
 from safexp.quantifiers.dynamics import Dynamics
-from safexp.quantifiers.polynomial import degrees
+from safexp.quantifiers.dynamics_choice import Choice, chosen_model
 from safexp.quantifiers.regression import check_delta
 from safexp.quantifiers.replays import (
     Course,
@@ -35,18 +35,6 @@ LEAST_WIDTH = 0.01
 
 ENOUGH_DRILLS = 59
 """Number of stretches with a drill from which on drills alone judge a model: what `Calibrated` needs for δ = 5%."""
-
-HELD_OUT = 0.2
-"""Share of stretches, those closest to the limits, by which the degree of the model and its ridge are chosen."""
-
-WINDOWS_TO_CHOOSE = 1000
-"""Number of replays by which they are chosen."""
-
-NEGLIGIBLE = 0.1, 1e-6
-"""Share of the smallest error, and error in scales of the limits, by which a simpler model may be worse."""
-
-RIDGES = (0.0, 1e-4)
-"""Ridges that are tried for degrees 2 and 3 (`Dynamics.shrunk`)."""
 
 
 class Path(NamedTuple):
@@ -229,7 +217,8 @@ class Rollout(Quantifier):
         if self._model is None:
             self._support = Support(self._tested_reach(data, pairs) if self.reach is None else self.reach)
             self._by_backup = self._shows_backup(data)
-            self._model = self._chosen_model(data)
+            question = Choice(self._bound_course(), self._sides(), self.nearness(data), self._by_backup)
+            self._model = chosen_model(data, question, degree=self.degree, inputs=self.inputs)
             self._moments = np.zeros((2, 3, self._bound_course().steps, self.num_signals))
             self._middle = np.zeros(self._moments.shape[2:])
             self._note_errors(data)
@@ -301,29 +290,6 @@ class Rollout(Quantifier):
         signals = all_signals[1:]
         return Path(signals, np.where(np.isfinite(signals) & np.isfinite(widths), widths, np.inf))
 
-    def _chosen_model(self, data: Transitions) -> Dynamics:
-        """Model of the degree and ridge that best predict the stretches closest to the limits, fitted to all."""
-        size = self._inputs(data.states[:1], data.actions[:1]).shape[1]
-        tried = [self.degree] if self.degree is not None else degrees(size, len(data.states))
-        choices = [(degree, ridge) for degree in tried for ridge in (RIDGES if degree > 1 else RIDGES[:1])]
-        best = choices[0]
-        if len(choices) > 1:
-            stretches = stretches_of(data)
-            boldness = np.full(stretches.max() + 1, -np.inf)
-            np.maximum.at(boldness, stretches, self.nearness(data))
-            bold = boldness[stretches] > np.quantile(boldness, 1 - HELD_OUT)
-            if bold.any() and not bold.all():
-                learned, held_out = rows_of(data, ~bold), rows_of(data, bold)
-                models = {degree: self._fitted(degree, learned) for degree in tried}
-                losses = [self._loss(models[degree].shrunk(ridge), held_out) for degree, ridge in choices]
-                best = choices[simplest(np.sqrt(losses))]
-        return self._fitted(best[0], data).shrunk(best[1])
-
-    def _fitted(self, degree: int, data: Transitions) -> Dynamics:
-        model = Dynamics(degree, self.inputs)
-        model.add(data.states, data.actions, next_states_of(data))
-        return model
-
     def _tested_reach(self, data: Transitions, pairs: Array) -> float:
         stretches = stretches_of(data)
         return tested_reach(pairs, stretches, by_boldness(self, data, stretches), self.delta)
@@ -331,19 +297,6 @@ class Rollout(Quantifier):
     def _shows_backup(self, data: Transitions) -> bool:
         """Whether the backup drove for its horizon in enough stretches to judge the model by these alone."""
         return len(np.unique(stretches_of(data)[drilled(self._bound_course(), data)])) >= ENOUGH_DRILLS
-
-    def _loss(self, model: Dynamics, held_out: Transitions) -> float:
-        """Mean square of the largest error of each replay of the held-out stretches, in scales of the limits."""
-        course, sides = self._bound_course(), self._sides()
-        starts = drilled(course, held_out) if self._by_backup else evenly(held_out, WINDOWS_TO_CHOOSE)
-        if not len(starts):
-            return 0.0
-        found = replay(model.step, course, held_out, starts)
-        with np.errstate(over="ignore", invalid="ignore"):
-            predicted = course.signals(found.trajectory.states)[1:]
-            errors = np.abs(predicted - found.signals)[..., sides.which] / sides.scale
-        largest = np.nan_to_num(np.where(found.within[..., None], errors, 0.0), nan=np.inf).max(axis=(0, 2))
-        return float(np.mean(largest**2))
 
     def _replays(self, data: Transitions) -> Iterator[tuple[NDArray[np.int64], Replay]]:
         """Windows of the data that judge the model, and the transitions with which they begin."""
@@ -418,15 +371,6 @@ class Rollout(Quantifier):
         if self._model is None:
             raise ValueError("Rollout has learned nothing yet.")
         return self._model
-
-
-def simplest(losses: Array) -> int:
-    """Index of the first loss that is not larger than the smallest, but for a negligible difference.
-
-    Simpler models extrapolate better.
-    """
-    share, error = NEGLIGIBLE
-    return int(np.argmax(losses <= (1.0 + share) * losses.min() + error))
 
 
 def _medians(values: Array, told: Flags) -> Array:

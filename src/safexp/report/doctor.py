@@ -10,8 +10,6 @@ from types import MappingProxyType
 from safexp.core.files import write_bytes
 from safexp.core.findings import RANKS, Finding, Severity, percent
 from safexp.doctor.examine import Examination, Limit
-from safexp.report.doctor_pictures import pictures
-from safexp.report.pages import page_template
 from safexp.report.terminal import plain_console, print_rows
 
 STYLES: Mapping[Severity, str] = MappingProxyType({"ok": "bold green", "caution": "bold yellow", "stop": "bold red"})
@@ -60,6 +58,9 @@ def write_examination(path: Path, found: Examination) -> None:
 
 def render(found: Examination) -> str:
     """The page as HTML."""
+    from safexp.report.doctor_pictures import pictures  # the extra `report`, which only a page needs
+    from safexp.report.pages import page_template
+
     return page_template("doctor.html").render(
         found=found,
         findings=by_severity(found),
