@@ -35,7 +35,7 @@ def test_the_certified_region_grows_with_what_is_executed_and_nothing_is_violate
     env = Kettle()
     shielded = safexp.wrap(env, LIMIT, Calibrated(Rollout()), seed_data=LOG, backup=Backup(cool, 15))
     certified_up_to = []
-    for episode in range(64):
+    for episode in range(40):
         seen, ended = shielded.reset(seed=1000 + episode)[0], False
         while not ended:
             seen, _, terminated, truncated, _ = shielded.step(aimed(seen[None], 95.0, 6.0)[0])
