@@ -118,7 +118,7 @@ def test_actions_beyond_the_data_are_unknown_and_do_not_change_the_others():
     assert np.isinf(width[:, 1]).all() and np.isinf(width[1, 2]).all()
     for row, column in ((0, 0), (0, 2), (1, 0)):
         path = rollout.path(states[[row]], actions[row, [column]])
-        highest = (path.signals + path.widths + rollout.least_widths())[:, 0, 0].max()
+        highest = (path.signals + path.widths + rollout.errors.least)[:, 0, 0].max()
         assert (mean + width)[row, column].max() == pytest.approx(highest)
 
 

@@ -169,7 +169,7 @@ def certificate(look: Look) -> Figure:
         refused = decision.intervened or decision.takeover
         colour, text = (look.unsafe, "refused") if refused else (look.safe, "certified")
         path = rollout.path(shield.states(state), np.array([[force]]))
-        middle, width = path.signals[:, 0, 0], calibrated.scale * path.widths[:, 0, 0] + rollout.least_widths()[0]
+        middle, width = path.signals[:, 0, 0], calibrated.scale * path.widths[:, 0, 0] + rollout.errors.least[0]
         now, steps, true = state, np.arange(1, len(middle) + 1), []
         for k in range(len(steps)):
             now = advance(now, np.array([[force]]) if k == 0 else brake(now))

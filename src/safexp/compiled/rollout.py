@@ -14,8 +14,9 @@ from safexp.compiled.tables import padded, tiled, triangle
 from safexp.core.arrays import Array, Indices
 from safexp.core.signals import name_of_signal
 from safexp.quantifiers.dynamics import Dynamics
+from safexp.quantifiers.path_errors import LEAST_WIDTH
 from safexp.quantifiers.polynomial import Polynomial
-from safexp.quantifiers.rollout import LEAST_WIDTH, Rollout
+from safexp.quantifiers.rollout import Rollout
 from safexp.quantifiers.targets import normal_multiplier
 
 
@@ -25,7 +26,7 @@ def translate_rollout(program: Program, quantifier: Rollout, scale: float, place
     assert model is not None and sides is not None, "only fitted models are translated"
     observed = place.size - quantifier.num_signals
     inputs = list(range(place.size)) if quantifier.inputs is None else [i % place.size for i in quantifier.inputs]
-    level, slope = quantifier.squared_widths()
+    errors = quantifier.errors
     features = padded(len(model.polynomial.weights))
     outputs = padded(place.size)
     program.use("support", "rollout")
@@ -49,9 +50,9 @@ def translate_rollout(program: Program, quantifier: Rollout, scale: float, place
         **_polynomial(program, model.polynomial),
         **_model(program, model),
         root=add("look-ahead: root of the uncertainty of the weights", triangle(model.polynomial.root)),
-        level=add("look-ahead: squared width after every step", level),
-        slope=add("look-ahead: its growth with the squared distance", slope),
-        least=add("look-ahead: least width of every signal", quantifier.least_widths()),
+        level=add("look-ahead: squared width after every step", errors.level),
+        slope=add("look-ahead: its growth with the squared distance", errors.slope),
+        least=add("look-ahead: least width of every signal", errors.least),
         sign=add("look-ahead: sign of every limit", sides.sign),
         numbers=add("look-ahead: scale, multiplier, share of the distance", numbers),
         range="&" + program.struct("support", **support_fields(program, quantifier.support, chosen, program.actions)),

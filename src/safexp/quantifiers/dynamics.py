@@ -65,7 +65,10 @@ class Dynamics:
         """Next states (n, ds)."""
         if self._linear is not None:  # the same in three products, since no feature has to be clipped
             of_states, of_actions, constant = self._linear
-            return states @ of_states + actions @ of_actions + constant
+            following = states @ of_states
+            following += actions @ of_actions
+            following += constant
+            return following
         return states + self._change.at(self._change.features(self._pairs(states, actions)))
 
     def leverage(self, states: Array, actions: Array) -> Array:

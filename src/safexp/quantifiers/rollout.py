@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from safexp.core.arrays import Array, Flags
+from safexp.core.arrays import Array, every, some
 from safexp.core.signals import Sides
 from safexp.quantifiers.base import Quantifier, Transitions, arguments_of, error_in_widths, stretches_of
 from safexp.quantifiers.boldness import by_boldness
+from safexp.quantifiers.closed_loop import ClosedLoop, linear_gains, through_backup
 from safexp.quantifiers.dynamics import Dynamics
 from safexp.quantifiers.dynamics_choice import Choice, chosen_model
+from safexp.quantifiers.path_errors import LEAST_WIDTH, PathErrors, distances
 from safexp.quantifiers.regression import check_delta
 from safexp.quantifiers.replays import (
     Course,
     Prediction,
     Replay,
     drilled,
-    drive,
     evenly,
     followed,
     next_states_of,
@@ -29,9 +31,6 @@ from safexp.quantifiers.replays import (
 )
 from safexp.quantifiers.support import Support, tested_reach
 from safexp.quantifiers.targets import normal_multiplier
-
-LEAST_WIDTH = 0.01
-"""Smallest width as a share of the distance that a signal has covered, and of its usual change in a step."""
 
 ENOUGH_DRILLS = 59
 """Number of stretches with a drill from which on drills alone judge a model: what `Calibrated` needs for δ = 5%."""
@@ -125,8 +124,9 @@ class Rollout(Quantifier):
         self._model: Dynamics | None = None
         self._by_backup = False
         self._support = Support()
-        self._middle: Array = np.zeros((0, 0))  # median distance (T, S) of replays
-        self._moments: Array = np.zeros((2, 3, 0, 0))  # below and above: counts, squared errors, distances (T, S)
+        self._gains: Array | None = None  # of a linear backup
+        self._loop: ClosedLoop | None = None
+        self._errors = PathErrors.none(0, 0)
 
     def bound_to(self, sides: Sides, course: Course) -> Rollout:
         """Unfitted copy for these limits and this backup."""
@@ -153,6 +153,11 @@ class Rollout(Quantifier):
         """Range of the data."""
         return self._support
 
+    @property
+    def errors(self) -> PathErrors:
+        """Errors of replays, which determine the widths."""
+        return self._errors
+
     def predict(self, states: Array, actions: Array) -> tuple[Array, Array]:
         return self.as_costs(*self.interval(states, actions))
 
@@ -166,21 +171,27 @@ class Rollout(Quantifier):
         shape = (n, m, len(sides.which))
         if self._model is None:
             return np.broadcast_to(self._now(states)[:, None], shape), np.full(shape, np.inf)
+        within = np.isfinite(self._support.factor(self._inputs(states), actions))
+        if every(within):
+            rows = states if m == 1 else np.repeat(states, m, axis=0)
+            mean, width = self._worst(self.path(rows, actions.reshape(n * m, -1)), scale)
+            return mean.reshape(shape), width.reshape(shape)
         mean, width = np.zeros(shape), np.full(shape, np.inf)
-        within = np.isfinite(self._support.factor(self._inputs(states, actions[:, 0, :0]), actions))
-        if within.any():
+        if some(within):
             mean[within], width[within] = self._worst(self.path(states[within.nonzero()[0]], actions[within]), scale)
         return mean, width
 
     def _worst(self, path: Path, scale: float) -> tuple[Array, Array]:
         """Worst signal (n, K) of each side on a path and its width there, infinite where there is none."""
         sides = self._sides()
-        signals, widths = path.signals[..., sides.which], (scale * path.widths + self.least_widths())[..., sides.which]
+        signals, widths = path.signals[..., sides.which], (scale * path.widths + self._errors.least)[..., sides.which]
         with np.errstate(invalid="ignore"):
-            worst = np.where(np.isfinite(widths), sides.sign * signals + widths, np.inf).argmax(axis=0)[None]
-        mean, width = (np.take_along_axis(part, worst, axis=0)[0] for part in (signals, widths))
-        unknown = ~(np.isfinite(mean) & np.isfinite(width))
-        return np.where(unknown, 0.0, mean), np.where(unknown, np.inf, width)
+            worst = (sides.sign * signals + widths).argmax(axis=0)  # NaN, an unknown signal, counts as the largest
+        at = worst, np.arange(worst.shape[0])[:, None], np.arange(worst.shape[1])
+        mean, width = signals[at], widths[at]
+        if some(unknown := ~np.isfinite(width)):
+            mean[unknown], width[unknown] = 0.0, np.inf
+        return mean, width
 
     def as_costs(self, mean: Array, width: Array) -> tuple[Array, Array]:
         sides = self._sides()
@@ -188,14 +199,7 @@ class Rollout(Quantifier):
 
     def path(self, states: Array, actions: Array) -> Path:
         """Path from states (n, ds) if these actions (n, da) are run and then the backup drives."""
-        course = self._bound_course()
-        driven = drive(
-            self._known_model().step,
-            states,
-            lambda k, state: actions if k <= course.hold else course.act(state),
-            course.steps,
-        )
-        return self._path(driven)
+        return self._path(through_backup(self._known_model().step, self._bound_course(), self._loop, states, actions))
 
     def nearness(self, data: Transitions) -> Array:
         sides = self._sides()
@@ -213,24 +217,26 @@ class Rollout(Quantifier):
         return scores
 
     def update(self, data: Transitions) -> None:
-        following, pairs = next_states_of(data), self._inputs(data.states, data.actions)
+        following = next_states_of(data)
+        pairs = np.concatenate([self._inputs(data.states), data.actions], axis=1)
         if self._model is None:
             self._support = Support(self._tested_reach(data, pairs) if self.reach is None else self.reach)
             self._by_backup = self._shows_backup(data)
             question = Choice(self._bound_course(), self._sides(), self.nearness(data), self._by_backup)
             self._model = chosen_model(data, question, degree=self.degree, inputs=self.inputs)
-            self._moments = np.zeros((2, 3, self._bound_course().steps, self.num_signals))
-            self._middle = np.zeros(self._moments.shape[2:])
+            self._gains = linear_gains(self._bound_course().act, data.states)
+            self._errors = PathErrors.none(self._bound_course().steps, self.num_signals)
             self._note_errors(data)
         else:
             self._note_errors(data)
             self._model.add(data.states, data.actions, following)
+        self._loop = self._closed_loop()
         self._support.add(pairs)
 
     def unseen_backup(self, data: Transitions) -> float:
         """Share of these states in which the backup acts as the data never show: nothing can be certified there."""
         actions = self._bound_course().act(data.states)
-        factors = self._support.factor(self._inputs(data.states, actions[:, :0]), actions[:, None])
+        factors = self._support.factor(self._inputs(data.states), actions[:, None])
         return float(np.isinf(factors).mean())
 
     def fit(self, data: Transitions) -> None:
@@ -254,9 +260,10 @@ class Rollout(Quantifier):
             **self._model.state(),
             **self._support.state(),
             "reach": np.array([self._support.reach]),
-            "moments": self._moments.copy(),
-            "middle": self._middle.copy(),
+            "moments": self._errors.moments.copy(),
+            "middle": self._errors.middle.copy(),
             "chosen": chosen,
+            **({} if self._gains is None else {"gains": self._gains.copy()}),
         }
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
@@ -266,29 +273,41 @@ class Rollout(Quantifier):
             self._by_backup = bool(by_backup)
             self._model = Dynamics(int(degree), self.inputs)
             self._model.restore(state)
-            self._moments, self._middle = np.array(state["moments"]), np.array(state["middle"])
+            self._errors = PathErrors(np.array(state["moments"]), np.array(state["middle"]))
+            self._gains = np.array(state["gains"]) if "gains" in state else None
+            self._loop = self._closed_loop()
             self._support = Support(float(state["reach"][0]))
         self._support.restore(state)
 
     def _path(self, trajectory: Prediction) -> Path:
         """Signals and widths along predicted states."""
-        course, model = self._bound_course(), self._known_model()
+        model = self._known_model()
         states, actions = trajectory
         steps, n, _ = actions.shape
-        flat, taken = states[:-1].reshape(steps * n, -1), actions.reshape(steps * n, -1)
-        asked = _doubling(steps)
-        since = np.searchsorted(asked, np.arange(steps), side="right") - 1
+        asked, since = _doubling(steps)
         with np.errstate(over="ignore", invalid="ignore"):
-            all_signals = course.signals(states)
+            signals = self._bound_course().signals(states)
             few = (part[asked].reshape(len(asked) * n, -1) for part in (states, actions))
             leverage = np.maximum.accumulate(model.leverage(*few).reshape(len(asked), n), axis=0)[since]
-            inputs = self._inputs(flat, taken[:, :0])
-            factor = self._support.factor(inputs, taken[:, None]).reshape(steps, n)
-            way = np.cumsum(np.abs(np.diff(all_signals, axis=0)), axis=0)
-            widths = self._deviation(way) * np.sqrt(1.0 + leverage**2)[..., None] + LEAST_WIDTH * way
+            inputs = self._inputs(states[:-1].reshape(steps * n, -1))
+            factor = self._support.factor(inputs, actions.reshape(steps * n, 1, -1)).reshape(steps, n)
+            ways = distances(signals)
+            widths = self._errors.deviations(ways)
+            widths *= (normal_multiplier(self.delta / self.num_signals) * np.sqrt(1.0 + leverage**2))[..., None]
+            ways *= LEAST_WIDTH
+            widths += ways
             widths *= np.maximum.accumulate(factor, axis=0)[..., None]
-        signals = all_signals[1:]
-        return Path(signals, np.where(np.isfinite(signals) & np.isfinite(widths), widths, np.inf))
+        signals = signals[1:]
+        if not (every(np.isfinite(signals)) and every(np.isfinite(widths))):
+            widths = np.where(np.isfinite(signals) & np.isfinite(widths), widths, np.inf)
+        return Path(signals, widths)
+
+    def _closed_loop(self) -> ClosedLoop | None:
+        """All steps of a path at once, if the model and the backup are linear."""
+        model, course = self._known_model().linear, self._course
+        if model is None or course is None or self._gains is None or not ClosedLoop.small(model, course):
+            return None
+        return ClosedLoop(model, self._gains, course)
 
     def _tested_reach(self, data: Transitions, pairs: Array) -> float:
         stretches = stretches_of(data)
@@ -305,54 +324,21 @@ class Rollout(Quantifier):
             yield (starts := evenly(data)), replay(advance, course, data, starts)
             return
         steps = followed(course, data)
-        for chosen, some in ((steps > 1, course), (steps == 1, course._replace(horizon=0, hold=0))):
+        for chosen, part in ((steps > 1, course), (steps == 1, course._replace(horizon=0, hold=0))):
             if len(starts := thinned(np.flatnonzero(chosen))):
-                found = replay(advance, some, data, starts)
-                yield starts, found._replace(within=found.within & (np.arange(some.steps)[:, None] < steps[starts]))
+                found = replay(advance, part, data, starts)
+                yield starts, found._replace(within=found.within & (np.arange(part.steps)[:, None] < steps[starts]))
 
     def _note_errors(self, data: Transitions) -> None:
-        """Add the errors of replays, and the distances of the signals, to the moments that determine widths."""
-        first, moments = not self._moments.any(), self._moments.copy()
-        for _, found in self._replays(data):
-            with np.errstate(over="ignore", invalid="ignore"):
-                predicted = self._bound_course().signals(found.trajectory.states)
-                ways = np.cumsum(np.abs(np.diff(predicted, axis=0)), axis=0)
-                errors = predicted[1:] - found.signals
-            told = found.within[..., None] & np.isfinite(errors) & np.isfinite(ways)
-            errors, ways = np.where(told, errors, 0.0), np.where(told, ways, 0.0)
-            steps = len(ways)
-            if first:
-                self._middle[:steps] = _medians(ways, told)
-            above = ways > self._middle[:steps, None]
-            for half, side in enumerate((told & ~above, told & above)):
-                moments[half, :, :steps] += [
-                    (part * side).sum(axis=1) for part in (np.ones_like(ways), errors**2, ways**2)
-                ]
-        self._moments = moments
+        """Add the errors of replays, and the distances of the signals, to those that determine widths."""
+        signals = self._bound_course().signals
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = [(one, signals(one.trajectory.states)) for _, one in self._replays(data)]
+        self._errors = self._errors.with_replays(found)
 
-    def squared_widths(self) -> tuple[Array, Array]:
-        """Squared deviation (T, S) after each step, and its growth with the squared distance, from errors of replays.
-
-        Infinite where no replay was as long.
-        """
-        (count, errors, _), (others, more, way) = self._moments
-        level = errors / np.maximum(count, 1.0)
-        excess = np.maximum(more / np.maximum(others, 1.0) - level, 0.0)
-        slope = np.where(way > 0, excess * others / np.where(way > 0, way, 1.0), 0.0)
-        return np.where(count > 0, level, np.inf), slope
-
-    def least_widths(self) -> Array:
-        """Width (S,) that is added to all others: 1% of the root mean square change of a signal in a step."""
-        counts, _, ways = self._moments[:, :, 0].sum(axis=0)
-        return np.asarray(LEAST_WIDTH * np.sqrt(ways / np.maximum(counts, 1.0)))
-
-    def _deviation(self, ways: Array) -> Array:
-        """Widths (T, n, S) of signals that have covered these distances, from the errors of replays."""
-        level, slope = (part[: len(ways), None] for part in self.squared_widths())
-        return normal_multiplier(self.delta / self.num_signals) * np.sqrt(level + slope * ways**2)
-
-    def _inputs(self, states: Array, actions: Array) -> Array:
-        return np.concatenate([states if self.inputs is None else states[:, list(self.inputs)], actions], axis=1)
+    def _inputs(self, states: Array) -> Array:
+        """Entries of states (n, ds) that their change depends on."""
+        return states if self.inputs is None else states[:, list(self.inputs)]
 
     def _now(self, states: Array) -> Array:
         return self._bound_course().signals(states[None])[0][:, self._sides().which]
@@ -373,12 +359,8 @@ class Rollout(Quantifier):
         return self._model
 
 
-def _medians(values: Array, told: Flags) -> Array:
-    """Median (T, S) of the values (T, n, S) that are told, 0 if none is."""
-    some = np.where(told.any(axis=1, keepdims=True), np.where(told, values, np.nan), 0.0)
-    return np.asarray(np.nanmedian(some, axis=1))
-
-
-def _doubling(steps: int) -> NDArray[np.int64]:
-    """0, 1, 2, 4, 8, … below `steps`."""
-    return np.array([0, *(2**k for k in range((steps - 1).bit_length()))])
+@cache
+def _doubling(steps: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """0, 1, 2, 4, 8, … below `steps`, and for each step the index of the last of these."""
+    doubled = np.array([0, *(2**k for k in range((steps - 1).bit_length()))])
+    return doubled, np.searchsorted(doubled, np.arange(steps), side="right") - 1

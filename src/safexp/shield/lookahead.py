@@ -58,12 +58,17 @@ def course_of(
     if isinstance(action_space, spaces.Box):
         low, high = (part.ravel().astype(np.float64) for part in (action_space.low, action_space.high))
 
+    plain = isinstance(observation_space, spaces.Box) and observation_space.dtype == np.float64
+    plain = plain and len(observation_space.shape or ()) == 1  # then states are observations as they are
+
     def act(states: Array) -> Array:
-        actions = np.asarray(backup.act(decode_observations(observation_space, states[:, :size])))
+        seen = states[:, :size] if plain else decode_observations(observation_space, states[:, :size])
+        actions = np.asarray(backup.act(seen))
         if low is None or high is None:
             return encode_actions(action_space, actions)
         encoded = actions.astype(np.float64).reshape(len(states), -1)
-        return np.minimum(np.maximum(encoded, low), high)  # np.clip, at half its price for few numbers
+        np.maximum(encoded, low, out=encoded)  # np.clip, at half its price for few numbers
+        return np.minimum(encoded, high, out=encoded)
 
     return Course(act, _signals_of(constraint, observation_space), backup.horizon, low, high, backup.hold)
 
@@ -76,6 +81,13 @@ def _signals_of(constraint: Constraint, observation_space: spaces.Space[Any]) ->
     """
     size, box = encoded_size(observation_space), isinstance(observation_space, spaces.Box)
     example = decode_observations(observation_space, np.zeros((1, size)))
+    entries = [
+        size + k if not in_observation(source, example) else int(source) % size
+        for k, source in enumerate(constraint.sources)
+        if not in_observation(source, example) or (box and isinstance(source, int | np.integer))
+    ]
+    if len(entries) == len(constraint.sources):
+        return lambda trajectory: trajectory[..., entries]
 
     def signals(trajectory: Array) -> Array:
         states = trajectory.reshape(-1, trajectory.shape[-1])
