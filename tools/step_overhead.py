@@ -170,6 +170,52 @@ def filtering(table: Table, calls: int = 3000) -> None:
     table.add_row("Shield.filter, quantifier of 90 µs", f"{median:.0f} µs (median)", f"90 % below {slow:.0f} µs")
 
 
+def looking_ahead(table: Table, calls: int = 400, num_envs: int = 8, steps: int = 200) -> None:
+    """Decisions of `Rollout` on the pendulum, 61 steps ahead, and guarded steps with it and without a backup."""
+    known = gym.make("safexp/PendulumReach-v0").unwrapped.knowledge
+    log, (controller, horizon) = known.log(np.random.default_rng(0)), known.backup
+    limits = safexp.Within(["x", "angle"], low=[-0.3, -0.12], high=[0.3, 0.12])
+
+    def guarded(quantifier, backup):
+        venv = as_vec_env(gym.make_vec("safexp/PendulumReach-v0", num_envs=num_envs, vectorization_mode="sync"))
+        shield = safexp.Shield(quantifier, venv.observation_space, venv.action_space, constraint=limits, backup=backup)
+        shield.fit(log)
+        guard = Guard(venv, limits, shield, Penalty(), backup=backup)
+        guard.seed(0)
+        guard.reset()
+        return guard
+
+    def stepped(guard):
+        rng = np.random.default_rng(0)
+
+        def once():
+            start = time.thread_time()
+            for _ in range(steps):
+                cautious = controller(guard.observations) + 0.1 * rng.standard_normal((num_envs, 1))
+                guard.step(cautious.astype(np.float32))
+            return time.thread_time() - start
+
+        return 1e6 * min(once() for _ in range(REPEATS)) / steps
+
+    ahead = guarded(safexp.Calibrated(safexp.Rollout(reach=1.0)), safexp.Backup(controller, horizon))
+    states = log.observations[:: len(log.observations) // calls][:calls]
+    for name, actions in (("proposal certified", controller(states)), ("all candidates", np.full((calls, 1), 3.0))):
+        times = []
+        for state, action in zip(states, actions, strict=True):
+            start = time.thread_time()
+            ahead.shield.filter(state, action, measured=state[:2])
+            times.append(time.thread_time() - start)
+        table.add_row(f"Shield.filter, Rollout, {horizon + 1} steps, {name}", f"{1e6 * np.median(times):.0f} µs", "")
+    one_step = guarded(safexp.ChangeModel(safexp.SparseGP(seed=0)), None)
+    with_backup, without = stepped(ahead), stepped(one_step)
+    table.add_row(f"guarded step of {num_envs} pendulums, ChangeModel(SparseGP), reset", f"{without:.0f} µs", "")
+    table.add_row(
+        f"guarded step of {num_envs} pendulums, Rollout, backup",
+        f"{with_backup:.0f} µs",
+        f"{with_backup / without:.2f} ×",
+    )
+
+
 def training(table: Table, steps: int = 8192) -> None:
     """A whole epoch of PPO with and without MASE, on the same number of steps."""
 
@@ -213,6 +259,7 @@ def main() -> None:
     overhead(table)
     staging(table)
     filtering(table)
+    looking_ahead(table)
     training(table)
     gaussian_process(table)
     Console().print(table)

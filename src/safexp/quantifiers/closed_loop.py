@@ -12,8 +12,11 @@ from safexp.quantifiers.replays import Course, Prediction, drive, thinned
 SAME = 1e-12
 """Largest difference of an action from a linear one, relative to its size, that counts as rounding."""
 
-PROBES, ROUNDS = 500, 4
-"""States in which a backup is asked whether it is linear, and how often those in which it is not are left out."""
+PROBES = 500
+"""Number of states in which a backup is asked whether it is linear."""
+
+SHORT, ROUGH = 1e-3, 1e-6
+"""Distance of states whose actions are compared, in standard deviations, and the error of their difference."""
 
 LARGEST = 200_000
 """Number of coefficients of all steps together up to which one product is faster than step by step."""
@@ -39,10 +42,11 @@ class ClosedLoop:
         first = np.eye(size + actions + 1)  # (x, a, 1) as functions of themselves
         held, one = first[:, size:-1] @ of_actions, np.outer(first[:, -1], constant)
         states, driven = [first[:, :size]], one + np.outer(first[:, -1], gains[-1] @ of_actions)
-        for k in range(course.steps):
-            last = states[-1]
-            action = held + one if k <= course.hold else last @ gains[:-1] @ of_actions + driven
-            states.append(last @ of_states + action)
+        with np.errstate(over="ignore", invalid="ignore"):  # such paths are left to the steps
+            for k in range(course.steps):
+                last = states[-1]
+                action = held + one if k <= course.hold else last @ gains[:-1] @ of_actions + driven
+                states.append(last @ of_states + action)
         self._course, self._gains, self._size = course, gains, size
         self._coefficients = np.ascontiguousarray(np.stack(states[1:], axis=1).reshape(len(first), -1))
 
@@ -75,20 +79,22 @@ class ClosedLoop:
 def linear_gains(act: Callable[[Array], Array], states: Array) -> Array | None:
     """Gains (ds + 1, da) of a backup that is linear in most of these states (n, ds), the last row its constant.
 
-    None if it is not.
+    None if it is not. They are differences about the median state, corrected by least squares where that is linear.
     """
     some = states[thinned(np.arange(len(states)), PROBES)]
+    middle, moves = np.median(some, axis=0), np.diag(SHORT * (some.std(axis=0) + SHORT))
+    size = len(middle)
+    asked = act(np.concatenate([middle + moves, middle - moves, middle[None]]))
+    slopes = (asked[:size] - asked[size:-1]) / (2 * moves.diagonal()[:, None])
+    gains = np.concatenate([slopes, asked[-1:] - middle @ slopes])
     inputs, actions = np.concatenate([some, np.ones((len(some), 1))], axis=1), act(some)
-    kept = np.isfinite(actions).all(axis=1)
-    for _ in range(ROUNDS):
-        if 2 * np.count_nonzero(kept) < len(some):
-            return None
-        gains = np.linalg.lstsq(inputs[kept], actions[kept], rcond=1e-12)[0]
-        errors = np.abs(inputs @ gains - actions) / (1.0 + np.abs(actions))
-        if every(errors[kept] <= SAME):
-            return np.asarray(gains)
-        kept &= errors.max(axis=1) <= np.quantile(errors[kept].max(axis=1), 0.75)
-    return None
+    errors = np.abs(inputs @ gains - actions) / (1.0 + np.abs(actions))
+    kept = (errors <= ROUGH).all(axis=1)
+    if 2 * np.count_nonzero(kept) < len(some):
+        return None
+    gains += np.linalg.lstsq(inputs[kept], actions[kept] - inputs[kept] @ gains, rcond=None)[0]
+    errors = np.abs(inputs[kept] @ gains - actions[kept]) / (1.0 + np.abs(actions[kept]))
+    return np.asarray(gains) if every(errors <= SAME) else None
 
 
 def through_backup(

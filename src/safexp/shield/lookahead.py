@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Controller, Observations
 from safexp.core.encoding import ActionSpace, decode_observations, encode_actions, encoded_size
-from safexp.core.signals import in_observation, signal_in
+from safexp.core.signals import SignalSource, in_observation, signal_in
 from safexp.quantifiers.replays import Course
 
 
@@ -79,30 +79,30 @@ def _signals_of(constraint: Constraint, observation_space: spaces.Space[Any]) ->
     A signal that is an entry or a function of the observation is computed from the predicted observation; a signal that
     appears only in the info of a step is predicted like the rest of the state.
     """
-    size, box = encoded_size(observation_space), isinstance(observation_space, spaces.Box)
+    size = encoded_size(observation_space)
     example = decode_observations(observation_space, np.zeros((1, size)))
-    entries = [
-        size + k if not in_observation(source, example) else int(source) % size
-        for k, source in enumerate(constraint.sources)
-        if not in_observation(source, example) or (box and isinstance(source, int | np.integer))
-    ]
-    if len(entries) == len(constraint.sources):
-        return lambda trajectory: trajectory[..., entries]
+
+    def entry_of(k: int, source: SignalSource) -> int | None:
+        """Entry of the state that holds a signal, None if it has to be computed."""
+        if not in_observation(source, example):
+            return size + k
+        if isinstance(observation_space, spaces.Box) and isinstance(source, int | np.integer):
+            return int(np.arange(size)[source])
+        return None
+
+    entries = [entry_of(k, source) for k, source in enumerate(constraint.sources)]
+    if None not in entries:
+        columns = np.array(entries)
+        return lambda trajectory: trajectory[..., columns]
 
     def signals(trajectory: Array) -> Array:
         states = trajectory.reshape(-1, trajectory.shape[-1])
-        observations: Observations = None
-        columns = np.empty((len(states), len(constraint.sources)))
-        for k, source in enumerate(constraint.sources):
-            if not in_observation(source, example):
-                columns[:, k] = states[:, size + k]
-            elif box and isinstance(source, int | np.integer):
-                columns[:, k] = states[:, :size][:, source]
-            else:
-                if observations is None:
-                    observations = decode_observations(observation_space, states[:, :size])
-                columns[:, k] = signal_in(source, observations)
-        return columns.reshape(*trajectory.shape[:2], -1)
+        observations = decode_observations(observation_space, states[:, :size])
+        found = [
+            signal_in(source, observations) if entry is None else states[:, entry]
+            for source, entry in zip(constraint.sources, entries, strict=True)
+        ]
+        return np.stack(found, axis=1).reshape(*trajectory.shape[:2], -1)
 
     return signals
 
