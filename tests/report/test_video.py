@@ -13,9 +13,12 @@ from safexp.records.episodes import Episode
 from safexp.report.gauge import gauge
 from safexp.report.video import ALARM, PANEL, SAFE, SIZE, UNSAFE, film, picture_of, status, writer_for
 from safexp.runs.config import RunConfig
+from safexp.runs.forecast import Signal
 from safexp.runs.play import CELLS, Choices, Moment
 from safexp.runs.run import run
+from safexp.tasks.drawing import AHEAD
 from safexp.tasks.planar_robot import scene
+from safexp.tasks.scene import Way
 
 ENDED = Episode(0, 9, 9, 1.0, 1.0, 2.0, 1.0, violated=False, stopped=False, interventions=0)
 
@@ -63,6 +66,21 @@ def test_one_row_of_actions_and_none(length: int) -> None:
     picture = picture_of(nothing, Budget(2.0), "a\nb")
     assert count(picture, SAFE) == 0
     assert tuple(picture[SIZE // 2, SIZE // 2]) == (9, 9, 9)
+
+
+def test_it_says_who_drives_and_draws_the_way_ahead() -> None:
+    plain = moment(np.ones((CELLS, CELLS), dtype=bool))
+    way = Way(np.array([[-1.0, 0.0], [-0.5, 0.2], [0.0, 0.2]]), np.array([0.0, 0.1, 0.2]))
+    seen = replace(plain, forecast=way, view=replace(plain.view, ahead=way))
+    assert status(plain)[0] == ""
+    assert status(seen)[0] == "the policy drives"
+    assert status(replace(seen, intervened=True))[0] == "the shield intervenes"
+    assert status(replace(seen, takeover=True, intervened=False))[0] == "the backup drives"
+    pictures = [picture_of(one, Budget(1.0), "title")[:, :SIZE] for one in (plain, seen)]
+    assert count(pictures[1], AHEAD) > count(pictures[0], AHEAD) == 0
+    signals = (Signal("x", np.zeros(9), np.full(9, 0.2), -1.0, 1.0),)
+    chart = replace(moment(np.ones(CELLS, dtype=bool)), forecast=signals)
+    assert count(picture_of(chart, Budget(1.0), "title")[:, SIZE:], AHEAD) > 100
 
 
 def test_how_an_episode_ended_is_said() -> None:

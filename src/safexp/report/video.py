@@ -14,9 +14,10 @@ from PIL import Image, ImageDraw, ImageFont
 from safexp.constraints import Constraint
 from safexp.core.extras import needed_for
 from safexp.report.gauge import Gauge, gauge
+from safexp.report.signal_chart import draw_signals
 from safexp.runs.play import Choices, Moment, Picture
-from safexp.tasks.drawing import ALARM, BODY, FLOOR, GRID, NOSE, TARGET_EDGE, draw
-from safexp.tasks.scene import Scene
+from safexp.tasks.drawing import AHEAD, ALARM, BODY, FLOOR, GRID, NOSE, TARGET_EDGE, draw
+from safexp.tasks.scene import Scene, Way
 
 SIZE = 480
 """Height of a picture, and both sides of its map; a multiple of 16, as video codecs require."""
@@ -70,6 +71,11 @@ def picture_of(moment: Moment, constraint: Constraint, title: str) -> Picture:
     if inset is not None:
         image.paste(inset, (left + (PANEL - 40 - inset.width) // 2, 168))
         _draw_legend(pen, moment, left, 168 + inset.height + 2)
+    if isinstance(moment.forecast, Way):
+        pen.text((left, SIZE - 54), "violet: predicted way with the backup", FAINT, _font(13))
+    elif moment.forecast is not None:
+        top = 168 if inset is None else 168 + inset.height + 46
+        draw_signals(pen, moment.forecast, (left, top, SIZE + PANEL - 20, SIZE - 48))
     word, colour = status(moment)
     pen.text((left, SIZE - 34), word, colour, _font(17))
     return np.asarray(image, dtype=np.uint8)
@@ -77,8 +83,12 @@ def picture_of(moment: Moment, constraint: Constraint, title: str) -> Picture:
 
 def status(moment: Moment) -> tuple[str, tuple[int, int, int]]:
     """Short status text of a moment, and its colour."""
+    if moment.takeover:
+        return "the backup drives", AHEAD
     if moment.outcome is None:
-        return ("the shield intervenes", AMBER) if moment.intervened else ("", INK)
+        if moment.intervened:
+            return "the shield intervenes", AMBER
+        return "" if moment.forecast is None else "the policy drives", INK
     if moment.outcome.violated:
         return "the constraint is broken", ALARM
     if moment.outcome.stopped:

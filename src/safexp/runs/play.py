@@ -18,8 +18,9 @@ from safexp.records.episodes import Episode
 from safexp.runs.actor import Actor
 from safexp.runs.config import RunConfig
 from safexp.runs.evaluate import FRESH
+from safexp.runs.forecast import Forecast, forecast
 from safexp.runs.load import load
-from safexp.tasks.scene import Scene, scenes_of
+from safexp.tasks.scene import Scene, Way, scenes_of
 
 CELLS = 21
 """Number of actions along each axis of a box for which the shield's decision is shown."""
@@ -48,7 +49,9 @@ class Moment:
 
     `view` is the scene from above, or the environment's own rendering, if there is any. `threshold` is the largest
     allowed next cost, for a budget the remaining one, in the constraint's scale; `signal` is the last step's cost (or
-    margin) in the user's units, None before the first. `outcome` is the finished episode.
+    margin) in the user's units, None before the first. `takeover` if the backup drives instead of the policy, and
+    `forecast` is what a certificate that looks ahead predicts for the executed action and then the backup. `outcome` is
+    the finished episode.
     """
 
     episode: int
@@ -62,6 +65,8 @@ class Moment:
     proposed: Any = None
     executed: Any = None
     intervened: bool = False
+    takeover: bool = False
+    forecast: Forecast | None = None
     outcome: Episode | None = None
 
 
@@ -126,10 +131,12 @@ class Player:
             left, so_far = float(np.min(envs.account.thresholds)), float(envs.recorder.returns[0])
             moment = Moment(number, step, self._view(), left, signal, total_cost, so_far)
             choices = self._choices(seen) if self.filmed else None
+            state = self._state(seen)
             proposed, seen, dones, infos = actor.step(seen)
             done = infos[0].get("shield", {"action": proposed[0], "intervened": False})
-            action, intervened = done["action"], done["intervened"]
-            yield replace(moment, choices=choices, proposed=proposed[0], executed=action, intervened=intervened)
+            moment = replace(moment, choices=choices, proposed=proposed[0], executed=done["action"])
+            moment = replace(moment, intervened=done["intervened"], takeover=done.get("takeover", False))
+            yield self._foreseen(moment, state)
             signals, ended, step = envs.recorder.latest, bool(dones[0]), step + 1
             signal = float(signals[0]) if signals.ndim == 1 else None  # several costs are not shown
             total_cost += float(np.sum(constraint.true_cost(signals)[0]))
@@ -152,6 +159,23 @@ class Player:
         scene = scenes(0)
         self._trail.append(scene.position)
         return replace(scene, trail=np.stack(self._trail))
+
+    def _state(self, seen: Observations) -> Array | None:
+        """Encoded state (ds,) in which a certificate that looks ahead will be asked for its forecast."""
+        shield = self.agent.shield
+        if not self.filmed or shield is None or not shield.quantifier.looks_ahead:
+            return None
+        return shield.states(self.agent.observed(seen), self.agent.envs.measured)[0]
+
+    def _foreseen(self, moment: Moment, state: Array | None) -> Moment:
+        """Moment with the forecast for its executed action."""
+        if state is None or self.agent.shield is None:
+            return moment
+        found = forecast(self.agent.shield, state, moment.executed)
+        view = moment.view
+        if isinstance(found, Way) and isinstance(view, Scene):
+            view = replace(view, ahead=found)
+        return replace(moment, forecast=found, view=view)
 
     def _choices(self, seen: Observations) -> Choices | None:
         space, shield = self.agent.envs.action_space, self.agent.shield

@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from safexp.core.arrays import Array
-from safexp.tasks.scene import Place, Scene
+from safexp.tasks.scene import Place, Scene, Way
 
 Colour = tuple[int, int, int] | tuple[int, int, int, int]
 
 FINE: Final = 3
 """Factor by which pictures are drawn larger and then reduced, for smooth edges."""
+BAND_PIECES: Final = 12
+"""Number of discs by which a section of a band is drawn."""
 BORDER: Final = 0.35
 """Metres of floor shown around the square in which objects are placed."""
 
@@ -47,6 +49,9 @@ BODY_EDGE: Final = (20, 40, 75)
 NOSE: Final = (250, 196, 62)
 ALARM: Final = (189, 55, 38)
 WHEEL: Final = (35, 35, 38)
+AHEAD: Final = (122, 82, 168)
+AHEAD_SHARE: Final = 0.35
+"""Colour of a predicted path, and the share of it in the colour of its width."""
 
 
 def draw(scene: Scene, size: int = 400) -> NDArray[np.uint8]:
@@ -70,6 +75,8 @@ def draw(scene: Scene, size: int = 400) -> NDArray[np.uint8]:
         canvas.polygon(shape.corners, FILL[shape.kind], EDGE[shape.kind])
     _draw_trail(canvas, scene.trail)
     _draw_robot(canvas, scene, ALARM if inside or scene.alarm else BODY)
+    if scene.ahead is not None:
+        _draw_ahead(canvas, scene.ahead)
     return canvas.picture()
 
 
@@ -80,6 +87,12 @@ def _draw_trail(canvas: _Canvas, trail: Array) -> None:
         age = 1 - (piece + 1) / len(edges)
         red, green, blue = (int(c + (235 - c) * 0.75 * age) for c in BODY)
         canvas.line(trail[begin : end + 1], (red, green, blue), 0.028)
+
+
+def _draw_ahead(canvas: _Canvas, way: Way) -> None:
+    """Draw a predicted path within its width."""
+    canvas.band(way.places, way.widths, AHEAD, AHEAD_SHARE)
+    canvas.line(way.places, AHEAD, 0.014)
 
 
 def _draw_robot(canvas: _Canvas, scene: Scene, body: Colour) -> None:
@@ -125,6 +138,18 @@ class _Canvas:
 
     def polygon(self, corners: Array, colour: Colour, edge: Colour) -> None:
         self._pen.polygon(self._pixels(corners), colour, edge, width=max(1, round(0.012 * self._scale)))
+
+    def band(self, points: Array, widths: Array, colour: tuple[int, int, int], share: float) -> None:
+        """A line through points (n, 2) with these half-widths (n,), mixed into the picture by a share."""
+        mask = Image.new("L", self._image.size, 0)
+        pen, level = ImageDraw.Draw(mask), round(255 * share)
+        for (begin, end), (thin, thick) in zip(pairwise(points), pairwise(widths), strict=True):
+            for part in np.linspace(0.0, 1.0, BAND_PIECES):
+                radius = thin + part * (thick - thin)
+                centre = begin + part * (end - begin)
+                corners = centre + radius * np.array([[-1.0, 1.0], [1.0, -1.0]])
+                pen.ellipse(self._pixels(corners), level)
+        self._image.paste(colour, mask=mask)
 
     def picture(self) -> NDArray[np.uint8]:
         return np.asarray(self._image.reduce(FINE), dtype=np.uint8)

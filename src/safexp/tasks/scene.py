@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gymnasium.vector import VectorEnv
 
@@ -43,12 +43,19 @@ class Shape:
     corners: Array
 
 
+class Way(NamedTuple):
+    """Predicted places (T, 2) of a robot, beginning where it is, and their widths (T,)."""
+
+    places: Array
+    widths: Array
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """View of a robot at `position` (2,) on its floor, in metres and radians.
 
-    It also has the path so far (t, 2), other objects, and whether the robot incurs a cost now. The picture shows the
-    square of half-width `reach` around `centre`; by default the floor and a border.
+    It also has the path so far (t, 2), the predicted one, other objects, and whether the robot incurs a cost now. The
+    picture shows the square of half-width `reach` around `centre`; by default the floor and a border.
 
     Example:
         >>> floor = safexp.Floor(1.5, goal=(1.0, 1.0), goal_radius=0.3, hazards=(), hazard_radius=0.2)
@@ -65,6 +72,7 @@ class Scene:
     alarm: bool = False
     centre: Place = (0.0, 0.0)
     reach: float | None = None
+    ahead: Way | None = None
 
 
 def scenes_of(envs: VectorEnv[Any, Any, Any]) -> Callable[[int], Scene] | None:
