@@ -8,14 +8,23 @@ from pathlib import Path
 import pytest
 
 from safexp.cli import main
-from safexp.runs.build import make_constraint
+from safexp.runs.build import make_backup, make_constraint
 from safexp.studies.pendulum import PendulumStudy
+from safexp.tasks.pendulum import HORIZON, PendulumReach
 
 
 def test_the_runs_have_one_constraint_on_both_signals():
     config, *_ = PendulumStudy().runs()
     assert make_constraint(config.settled()).num_costs == 4
     assert config.seed == 1000
+
+
+def test_ablations_change_the_horizon_and_the_drills():
+    config, *_ = PendulumStudy(horizon=10, drills=0.0).runs()
+    found = make_backup(config.settled(), PendulumReach().knowledge)
+    assert (found.horizon, found.drills) == (10, 0.0)
+    whole, *_ = PendulumStudy().runs()
+    assert make_backup(whole.settled(), PendulumReach().knowledge).horizon == HORIZON
 
 
 @pytest.mark.slow

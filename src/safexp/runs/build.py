@@ -270,16 +270,16 @@ def make_backup(config: RunConfig, knowledge: Knowledge) -> Recovery:
                 "attribute knowledge=safexp.Knowledge(backup=(<controller>, <steps until it rests>)), or use another "
                 "backup."
             )
-        given = {"hold": knowledge.hold, **check_settings(Backup, options)}
-        return Backup(*knowledge.backup, rescue=knowledge.rescue, **given)
+        controller, horizon = knowledge.backup
+        given = {"horizon": horizon, "hold": knowledge.hold, **check_settings(Backup, options)}
+        return Backup(controller, rescue=knowledge.rescue, **given)
     if knowledge.fallback is None:
         raise ValueError(
             f"backup='fallback': task {config.task!r} provides no controller that drives to safety. Give its "
             "environment an attribute knowledge=safexp.Knowledge(fallback=(<controller>, <bound on its cost>)), or use "
             "another backup."
         )
-    controller, way_out = knowledge.fallback
-    return Fallback(controller, way_out, **check_settings(Fallback, options))
+    return Fallback(*knowledge.fallback, **check_settings(Fallback, options))
 
 
 def with_controller(config: RunConfig, knowledge: Knowledge, options: dict[str, Any]) -> dict[str, Any]:

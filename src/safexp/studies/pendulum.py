@@ -10,7 +10,7 @@ import tyro
 
 from safexp.runs.config import RunConfig
 from safexp.studies.lookahead import controller_return, reproduce
-from safexp.tasks.pendulum import ANGLE, POSITION, follow_cautiously, regulate
+from safexp.tasks.pendulum import ANGLE, HORIZON, POSITION, follow_cautiously, regulate
 
 TASK = "safexp/PendulumReach-v0"
 
@@ -22,6 +22,7 @@ class PendulumStudy:
     Args:
         seeds: seeds of the runs.
         steps: environment steps of a run.
+        horizon: number of steps that a certificate looks ahead to the regulator.
         drills: share of the steps spent on drills.
         moved_penalty: penalty of a replaced proposal, in proportion to how far it was moved.
         warm_start: begin with a policy that imitates the log.
@@ -32,6 +33,7 @@ class PendulumStudy:
 
     seeds: tuple[int, ...] = (1000, 1001, 1002, 1003, 1004)
     steps: int = 100_000
+    horizon: int = HORIZON
     drills: float = 0.02
     moved_penalty: float = 0.3
     warm_start: bool = True
@@ -48,7 +50,7 @@ class PendulumStudy:
                 within=(f"x:{-POSITION}:{POSITION}", f"angle:{-ANGLE}:{ANGLE}"),
                 quantifier="rollout",
                 backup="controller",
-                backup_options={"drills": self.drills},
+                backup_options={"horizon": self.horizon, "drills": self.drills},
                 learner="TRPO",
                 learner_options={"n_steps": 256, "policy_kwargs": {"log_std_init": -1.0}},
                 penalty=1.0,
