@@ -28,7 +28,8 @@ from safexp.core.files import CheckpointError
 from safexp.core.linear import Linear, LinearFeedback
 from safexp.core.network import Layer, Network
 from safexp.core.obstacles import Obstacles
-from safexp.doctor.examine import Examination, examine
+from safexp.doctor.examination import Examination
+from safexp.doctor.examine import examine
 from safexp.envs.six_values import adapt
 from safexp.quantifiers import (
     GLM,
@@ -51,11 +52,12 @@ from safexp.quantifiers import (
     Twin,
     Unknown,
 )
+from safexp.shield.answers import Answer
 from safexp.shield.certificate_onnx import export_certificate
 from safexp.shield.compiled_shield import CompiledShield
 from safexp.shield.decisions import Decision, Decisions
 from safexp.shield.logs import Log, read_log
-from safexp.shield.policy import Answer, ShieldedPolicy
+from safexp.shield.policy import ShieldedPolicy
 from safexp.shield.rehearsal import Rehearsal
 from safexp.shield.shield import Shield
 from safexp.tasks import register

@@ -14,6 +14,7 @@ from safexp.runs import folder as run_folder
 from safexp.runs import resume
 from safexp.runs.build import make_backup
 from safexp.runs.config import RunConfig
+from safexp.runs.parsing import COLUMNS
 from safexp.runs.run import run
 from support.runs import interrupted_after, reproducible
 from support.sled import Sled, beyond, brake
@@ -76,7 +77,7 @@ def test_the_learner_trains_as_if_stops_were_free(tmp_path):
         run(RunConfig(**SETTINGS, **extra, out=tmp_path / name)) for name, extra in [("free", {}), ("judged", AFTER)]
     )
     lines = [(folder / run_folder.EPISODES).read_text().splitlines() for folder in (free, judged)]
-    assert lines[0][0] == ",".join(run_folder.COLUMNS)
+    assert lines[0][0] == ",".join(COLUMNS)
     assert lines[0] == [line.rsplit(",", 3)[0] for line in lines[1]]
     assert reproducible(free)[2] == reproducible(judged)[2]
     added = [

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from safexp.core.files import write_bytes
 from safexp.core.findings import RANKS, Finding, Severity, percent
-from safexp.doctor.examine import Examination, Limit
+from safexp.doctor.examination import Examination, Limit
 from safexp.report.terminal import plain_console, print_rows
 
 STYLES: Mapping[Severity, str] = MappingProxyType({"ok": "bold green", "caution": "bold yellow", "stop": "bold red"})

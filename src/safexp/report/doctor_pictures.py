@@ -17,7 +17,7 @@ from safexp.core.findings import percent
 from safexp.doctor.certified import Certified
 from safexp.doctor.coverage import CoverageCheck
 from safexp.doctor.delay import Response
-from safexp.doctor.examine import Limit, Signal
+from safexp.doctor.examination import Limit, Signal
 from safexp.report.figures import STYLE
 from safexp.report.plots import COLOURS
 

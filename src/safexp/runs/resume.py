@@ -30,6 +30,7 @@ from safexp.runs import folder as run_folder
 from safexp.runs import snapshot
 from safexp.runs.commit import UNKNOWN
 from safexp.runs.config import RunConfig
+from safexp.runs.parsing import read_episodes
 
 log = logging.getLogger("safexp")
 
@@ -215,7 +216,7 @@ class Checkpoints(BaseCallback):
             learner._total_timesteps = total  # larger in an extended run
             learner._num_timesteps_at_start, learner.start_time = learner.num_timesteps, time.time_ns()  # for time/fps
             recorder = self.root["agent"].envs.recorder
-            recorder.episodes[:] = run_folder.read_episodes(self.folder / run_folder.EPISODES)
+            recorder.episodes[:] = read_episodes(self.folder / run_folder.EPISODES)
         except CheckpointError:
             raise
         except (*files.NONSENSE, ValueError) as error:
