@@ -146,7 +146,7 @@ def test_a_changed_quantifier_stops_only_what_it_no_longer_certifies():
 
 
 def test_what_nobody_takes_is_kept_up_to_a_limit(monkeypatch):
-    monkeypatch.setattr("safexp.envs.guard.MAX_RECENT_STEPS", 6)
+    monkeypatch.setattr("safexp.envs.harvest.MOST_STEPS", 6)
     guard = guard_of([Line, Line])
     guard.reset()
     for move in (0.0, 0.1, 0.2, 0.3, 0.4):
@@ -154,7 +154,7 @@ def test_what_nobody_takes_is_kept_up_to_a_limit(monkeypatch):
     transitions, thresholds = guard.harvest()
     np.testing.assert_allclose(transitions.costs, [0.2, 0.2, 0.3, 0.3, 0.4, 0.4], atol=1e-6)
     assert len(thresholds) == 6
-    monkeypatch.setattr("safexp.envs.guard.MAX_RECENT_STEPS", 1)
+    monkeypatch.setattr("safexp.envs.harvest.MOST_STEPS", 1)
     small = guard_of([Line, Line])
     small.reset()
     small.step(np.zeros((2, 1), dtype=np.float32))

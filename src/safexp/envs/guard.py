@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -20,13 +19,12 @@ from safexp.backups.recovery import Driven, Recovery, Reset
 from safexp.backups.takeovers import Takeovers
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array, Flags, Observations, take
-from safexp.core.costs import refuse
 from safexp.envs.after_stop import check_drives_on, drive_on
 from safexp.envs.frontier import Frontier
-from safexp.envs.harvest import harvest_of
+from safexp.envs.harvest import RecentSteps
 from safexp.envs.infos import Column, Infos
 from safexp.envs.observations import THRESHOLD, threshold_shown, threshold_space, without
-from safexp.envs.recording import Chosen, Harvest, Outcome, Recording, Taken
+from safexp.envs.recording import Chosen, Harvest, Outcome, Recording, StepRecord, Taken
 from safexp.envs.refusals import NothingSafeError, advice, check_spaces
 from safexp.envs.vector import first_told, owned
 from safexp.shield.candidates import Glance, Preferences
@@ -37,20 +35,7 @@ from safexp.shield.shield import Shield
 MAX_STARTS = 100
 """Number of consecutive uncertifiable first states that are reset before giving up."""
 
-MAX_RECENT_STEPS = 100_000
-"""Number of environment steps kept for the quantifier until they are taken; the oldest are dropped first."""
-
 log = logging.getLogger("safexp")
-
-
-class StepRecord(NamedTuple):
-    """Executed last step of n environments, for the replay buffer."""
-
-    executed: NDArray[Any]
-    rewards: Array
-    next_thresholds: Array
-    stopped: Flags
-    measured: Array
 
 
 class Guard(Recording):
@@ -136,9 +121,7 @@ class Guard(Recording):
         self._drilling = self._nowhere
         self._proposed: NDArray[Any] = np.empty(0)
         self._first = np.ones(n, dtype=bool)  # or reached from a first state by vouched actions alone
-        self._recent: deque[tuple[NDArray[Any], ...]] = deque(maxlen=max(MAX_RECENT_STEPS // n, 1))
-        self._tells_margins: bool | None = None
-        self._episodes = np.zeros(n, dtype=np.int64)
+        self._recent = RecentSteps(n)
 
     # Interface to the learner
 
@@ -232,8 +215,7 @@ class Guard(Recording):
         following = self._states[:, :0]
         if self.shield.quantifier.looks_ahead:
             following = self.shield.states(taken.received.step.next_observations, self.measured)
-        told = (self.measured, following, *self._margins(taken.received.infos))
-        self._recent.append((self._states, executed, taken.costs, taken.thresholds, self._episodes.copy(), *told))
+        self._recent.add(taken, self._states, executed, self.measured, following)
         self._last_safe[:] = executed
 
     def arrived(self, rows: Flags, fresh: Flags) -> None:
@@ -297,7 +279,7 @@ class Guard(Recording):
 
     def begin(self, fresh: Flags) -> None:
         """Number the episodes; a first state without a safe action (A⁺₁ = ∅) begins none, and is counted separately."""
-        self._episodes[fresh] = self._episodes.max() + 1 + np.arange(np.count_nonzero(fresh))
+        self._recent.begin(fresh)
         unviable = fresh & ~self._viable
         if unviable.any():
             level = logging.DEBUG if self.recorder.refused_starts else logging.WARNING
@@ -338,12 +320,8 @@ class Guard(Recording):
 
     def harvest(self) -> Harvest | None:
         """Executed transitions since the last harvest, for the quantifier."""
-        if not self._recent:
-            return None
         self.takeovers.settle(self._everywhere)
-        found = harvest_of(self._recent, self.shield.action_space)
-        self._recent.clear()
-        return found
+        return self._recent.taken(self.shield.action_space)
 
     def recheck(self) -> Flags:
         """Query a quantifier that has changed about the current states; stop the episodes it no longer certifies."""
@@ -380,16 +358,6 @@ class Guard(Recording):
         if preferences is None:
             return None
         return lambda rows, candidates: preferences(take(self.observations, rows), candidates)
-
-    def _margins(self, infos: Infos) -> list[Array]:
-        """Signed distances (n,) after a step, or nothing if the task's first step did not report them."""
-        if self._tells_margins is None:
-            self._tells_margins = infos.gives("margin")
-        if not self._tells_margins:
-            return []
-        margins = infos.column("margin").astype(np.float64)
-        refuse(~np.isfinite(margins), margins, "info['margin'] must be a finite signed distance")
-        return [margins]
 
     def _first_measured(self) -> Array:
         """Signals (n, S) in first states, from the observations or else from the infos of the resets."""

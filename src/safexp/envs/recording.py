@@ -75,6 +75,16 @@ class Outcome(NamedTuple):
     stopped: Flags
 
 
+class StepRecord(NamedTuple):
+    """Executed last step of n environments, for the replay buffer."""
+
+    executed: NDArray[Any]
+    rewards: Array
+    next_thresholds: Array
+    stopped: Flags
+    measured: Array
+
+
 class Harvest(NamedTuple):
     """Executed transitions, and the thresholds (n,) or (n, K) of their costs."""
 

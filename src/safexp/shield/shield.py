@@ -15,15 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from safexp.compiled.source import Precision, write_c
 from safexp.constraints import Constraint
 from safexp.core import files
-from safexp.core.arrays import Array, Controller, Flags, Observations, as_batch, batch_size, every, some
+from safexp.core.arrays import Array, Controller, Flags, Observations, as_batch, batch_size
 from safexp.core.encoding import (
     check_action_space,
-    decode_actions,
     decode_observations,
     encode_actions,
     encode_observations,
     encoded_size,
-    index_of,
 )
 from safexp.core.network import Network
 from safexp.core.spans import Spans, untimed
@@ -37,13 +35,6 @@ from safexp.shield.candidates import (
     Outlook,
     Preferences,
     SafeAction,
-    all_candidates,
-    approach,
-    best_candidates,
-    candidate_actions,
-    first_candidates,
-    path_to,
-    similarities,
 )
 from safexp.shield.certificates import certificate_for, warn_of_backup, warn_of_refusals
 from safexp.shield.decisions import Decision, Decisions
@@ -52,6 +43,7 @@ from safexp.shield.logs import Log, encode_log, read_log
 from safexp.shield.lookahead import BackupController, check_backup, check_memoryless, holds, largest_bound
 from safexp.shield.questions import Question, checked_thresholds, steady_thresholds, with_signals
 from safexp.shield.rehearsal import Rehearsal, rehearse
+from safexp.shield.search import Search
 from safexp.shield.transitions import transitions_of
 from safexp.shield.vouched import Vouched
 
@@ -129,7 +121,6 @@ class Shield:
         if backup is not None:
             check_backup(backup, observation_space, self.action_space)
         self.most = largest_bound(constraint, backup)
-        self._by_outcome = isinstance(action_space, spaces.Box) and holds(backup)
         self.num_candidates = num_candidates
         self.levels = as_levels(levels, quantifier)
         if safe_action is not None and seed_controller is not None:
@@ -140,7 +131,14 @@ class Shield:
         self.failures, self.last_failure = 0, ""
         self.span: Spans = untimed
         self.compiled: Compiled | None = None  # answers in place of the quantifier
-        self.candidates = candidate_actions(self.action_space, num_candidates)
+        self._search = Search(
+            self.action_space,
+            num_candidates,
+            by_outcome=isinstance(action_space, spaces.Box) and holds(backup),
+            bounds=self._bounds,
+            outcomes=self._outcomes,
+            vouched=self._vouched_in,
+        )
 
     def fit(self, log: Log | str | Path) -> None:
         """Learn from logged transitions or a log file (`read_log`); without a constraint, from costs in [0, 1]."""
@@ -271,7 +269,7 @@ class Shield:
     ) -> Outlook:
         """Outlook on n states under these thresholds, with at most one query of the quantifier."""
         question = self.question(observations, thresholds, measured=measured)
-        return self._whole(question, self._few(question, last_safe))
+        return self._search.outlook(question, last_safe)
 
     def states(self, observations: Observations, measured: ArrayLike | None = None) -> Array:
         """Observations (n, ...) as the quantifier takes them: encoded, followed by the current signals."""
@@ -304,67 +302,16 @@ class Shield:
         near: bool = False,
     ) -> Decisions:
         """`filter_batch` for a query; `glance` is what is known of it; `near` if replacements approach proposals."""
-        proposals, limits = encode_actions(self.action_space, actions), question.limits
-        if len(proposals) != len(limits):
-            raise ValueError(f"{len(proposals)} actions for {len(limits)} states: give one for each.")
-        nowhere = np.zeros(len(limits), dtype=bool)
-        if not isinstance(self.action_space, spaces.Box):
-            glance = glance or self.glance(question)
-            at: Any = (np.arange(len(limits)), index_of(self.action_space, proposals))
-            bounds, safe, vouched = glance.few.upper_bounds[at], glance.few.safe[at], glance.few.promised == at[1]
-        else:
-            bounds = self._bounds(question.states, proposals[:, None], limits)[0][:, 0]
-            safe = (bounds <= limits).all(axis=1) & np.isfinite(proposals).all(axis=1)
-            vouched = nowhere
-        if every(safe):
-            return Decisions(decode_actions(self.action_space, proposals), nowhere, nowhere, vouched, bounds)
-        unsafe = np.flatnonzero(~safe)
-        if glance is not None:
-            offers = self._offers(question, unsafe, glance)
-        else:
-            asked: Any = unsafe if some(safe) else slice(None)  # a slice copies nothing
-            part = question.rows(asked)
-            last = None if last_safe is None else last_safe[asked]
-            offers = self._whole(part, self._few(part, last, proposals[asked] if self._by_outcome else None))
-        viable = offers.viable
-        intervened, stopped = nowhere.copy(), nowhere.copy()
-        intervened[unsafe], stopped[unsafe] = viable, ~viable
-        if some(viable):
-            rows, offers = (unsafe, offers) if every(viable) else (unsafe[viable], offers.rows(viable))
-            scores = None if preferences is None else np.asarray(preferences(rows, offers.candidates), np.float64)
-            if scores is None and self._by_outcome:
-                scores = self._similarities(question.states[rows], proposals[rows], offers.candidates)
-            best = np.arange(len(rows)), best_candidates(self.action_space, offers, proposals[rows], scores)
-            chosen, found, own = offers.candidates[best], offers.upper_bounds[best], offers.promised == best[1]
-            if near and scores is None and isinstance(self.action_space, spaces.Box):
-                path = path_to(self.action_space, proposals[rows], chosen)
-                own &= ~approach(self._bounds, question.rows(rows), path, chosen, found)
-            vouched = vouched.copy()
-            proposals[rows], bounds[rows], vouched[rows] = chosen, found, own
-        return Decisions(decode_actions(self.action_space, proposals), intervened, stopped, vouched, bounds)
+        return self._search.decide(question, actions, glance, preferences, last_safe, near=near)
 
     def glance(self, question: Question, last_safe: NDArray[Any] | None = None) -> Glance:
-        """Find out which states are viable, with as few queries as possible.
+        """Find out which states are viable, with as few queries as possible."""
+        return self._search.glance(question, last_safe)
 
-        The user's safe action needs no query; the centre of the box and the last safe action come next; all candidates
-        only if none of these is safe. Discrete actions are few, and all are queried.
-        """
-        few = self._few(question, last_safe)
-        if not isinstance(self.action_space, spaces.Box):
-            return Glance.of_all(self._whole(question, few))
-        glance = Glance(few)
-        known = few.viable
-        if not every(known):
-            asked: Any = np.flatnonzero(~known) if some(known) else slice(None)  # a slice copies nothing
-            limits = question.limits[asked]
-            bounds, widths = self._bounds(question.states[asked], few.candidates[asked, :2], limits)
-            few.upper_bounds[asked, :2], few.widths[asked, :2] = bounds, widths.max(axis=2)
-            few.safe[asked, :2] |= (bounds <= limits[:, None]).all(axis=2)
-            known = few.viable
-        if not every(known):
-            lost = np.flatnonzero(~known)
-            glance.fill(lost, self._whole(question.rows(lost), few.rows(lost)))
-        return glance
+    @property
+    def candidates(self) -> Array:
+        """Fixed set (m, da) of encoded actions that is searched."""
+        return self._search.candidates
 
     def option_after(self, states: Array, actions: NDArray[Any]) -> NDArray[np.int64]:
         """Option (n,) of the backup on which the certificate of each action (n, ...) in its state (n, ds) rests."""
@@ -408,37 +355,13 @@ class Shield:
         bounds, _ = self._bounds(some.states, some.actions[:, None], limits)
         return float((bounds[:, 0] <= limits).all(axis=1).mean())
 
-    def _few(self, question: Question, last_safe: NDArray[Any] | None, proposals: Array | None = None) -> Outlook:
-        """First candidates, not yet queried."""
-        vouched = None
-        if self.vouched is not None:
-            vouched = self.vouched.actions(question.observations, question.states, question.first)
-        return first_candidates(self.action_space, self.candidates, question.limits, vouched, last_safe, proposals)
+    def _outcomes(self, states: Array, actions: Array) -> Array | None:
+        return self.quantifier.outcomes(states, actions)
 
-    def _similarities(self, states: Array, proposals: Array, candidates: Array) -> Array | None:
-        """Scores (n, m) of candidates by where they lead, or None if the quantifier does not know."""
-        outcomes = self.quantifier.outcomes(states, np.concatenate([proposals[:, None], candidates], axis=1))
-        if outcomes is None or not isinstance(self.action_space, spaces.Box):
+    def _vouched_in(self, question: Question) -> Array | None:
+        if self.vouched is None:
             return None
-        return similarities(self.action_space, outcomes, proposals, candidates)
-
-    def _whole(self, question: Question, few: Outlook) -> Outlook:
-        """Query all candidates of these states; actions already known to be safe remain so, with their bounds."""
-        candidates, places, promised = all_candidates(self.action_space, self.candidates, few)
-        bounds, widths = self._bounds(question.states, candidates, question.limits)
-        safe: Flags = np.all(bounds <= question.limits[:, None], axis=2)
-        if some(few.safe):
-            bounds[:, places] = np.where(few.safe[..., None], few.upper_bounds, bounds[:, places])
-            safe[:, places] |= few.safe
-        return Outlook(candidates, safe, bounds, widths.max(axis=2), promised)
-
-    def _offers(self, question: Question, rows: NDArray[np.int64], glance: Glance) -> Outlook:
-        """Outlook on all candidates of these states, queried now if they have not been."""
-        new = rows[~glance.asked[rows]]
-        if len(new):
-            glance.fill(new, self._whole(question.rows(new), glance.few.rows(new)))
-        assert glance.whole is not None, "at least one state was queried"
-        return glance.whole.rows(rows)
+        return self.vouched.actions(question.observations, question.states, question.first)
 
     def _bounds(self, states: Array, candidates: Array, limits: Array) -> tuple[Array, Array]:
         """Upper bounds and widths (n, m, K) of the candidates' costs (n, m, da)."""
