@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from safexp.report.video import picture_of
     from safexp.runs.config import RunConfig
     from safexp.runs.folder import RunFailedError, RunFolderError
+    from safexp.runs.load import load
     from safexp.runs.play import Player
     from safexp.runs.run import run
     from safexp.runs.sweep import sweep
@@ -178,6 +179,7 @@ __all__ = [
     "export_certificate",
     "export_onnx",
     "gate",
+    "load",
     "picture_of",
     "read_log",
     "read_runs",
@@ -215,6 +217,7 @@ _LATER = MappingProxyType(
             "safexp.runs.config:RunConfig",
             "safexp.runs.folder:RunFailedError",
             "safexp.runs.folder:RunFolderError",
+            "safexp.runs.load:load",
             "safexp.runs.play:Player",
             "safexp.runs.run:run",
             "safexp.runs.sweep:sweep",

@@ -10,7 +10,7 @@ from safexp.cli import main
 from safexp.core.files import CheckpointError
 from safexp.runs.config import RunConfig
 from safexp.runs.folder import RunFolderError
-from safexp.runs.load import load
+from safexp.runs.load import load_with_settings
 from safexp.runs.play import CELLS, Player
 from safexp.runs.run import run
 from safexp.tasks.planar_robot import PlanarRobot, cost_of
@@ -120,14 +120,14 @@ def test_discrete_actions_are_all_shown(tmp_path: Path) -> None:
 
 
 def test_an_agent_is_found_by_its_file_and_missed_by_name(budget: Path, bare: Path, tmp_path: Path) -> None:
-    config, agent = load(budget / "agent.safexp", 2)
+    config, agent = load_with_settings(budget / "agent.safexp", 2)
     assert (config.num_envs, agent.envs.num_envs) == (4, 2)
     agent.envs.close()
     with pytest.raises(CheckpointError, match="agent of another kind"):
         agent.restore(bare / "agent.safexp")
     (tmp_path / "config.json").write_bytes((budget / "config.json").read_bytes())
     with pytest.raises(RunFolderError, match="holds no agent: its run is unfinished"):
-        load(tmp_path, 1)
+        load_with_settings(tmp_path, 1)
 
 
 class Rendered(PlanarRobot):

@@ -32,7 +32,8 @@ def audit(
     The exit code is 1 if the one-sided 95 % upper bound exceeds the allowed risk.
 
     Args:
-        checkpoint: a run folder, or an agent.safexp (without its run folder it needs --task).
+        checkpoint: a run folder, an agent.safexp (without its run folder it needs --task), or the name of an agent that
+            comes with safexp.
         episodes: number of episodes; 300 without a violation show a risk of at most 1 %.
         seed: seed of the first episode; each episode has its own.
         task: task to audit on, if not the one it was trained on.

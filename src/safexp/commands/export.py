@@ -24,7 +24,8 @@ def export(
     A shield that looks ahead needs its backup controller, which the task of a run folder provides.
 
     Args:
-        agent: a run folder, the agent.safexp in it, or the file of a shield.
+        agent: a run folder, the agent.safexp in it, the file of a shield, or the name of an agent that comes with
+            safexp.
         c: write C99 without dependencies, and a header beside it.
         onnx: write the certificate, upper bounds of the costs of an action, as ONNX.
         out: file to write; shield.c or shield.onnx by default.

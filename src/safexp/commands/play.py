@@ -26,7 +26,8 @@ def play(
     """Play episodes with a trained agent, print their results, and optionally record a video.
 
     Args:
-        run: a run folder, or the agent.safexp in it.
+        run: a run folder, the agent.safexp in it, an agent that comes with safexp (point-button1-mase), or its task
+            (safexp/PointButton1-v0).
         video: video file to write, .mp4 or .gif: the map, the remaining budget, and the actions the shield certifies.
         episodes: number of episodes.
         seed: seed of the episodes; by default one that the agent was not trained on.

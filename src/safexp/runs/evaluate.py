@@ -17,10 +17,10 @@ from safexp.envs.recording import Recording
 from safexp.mase.agent import Agent
 from safexp.mase.mase import MASE
 from safexp.records.episodes import Episode
-from safexp.runs import folder as run_folder
 from safexp.runs.actor import Actor
+from safexp.runs.agents import is_complete, locate
 from safexp.runs.build import make_envs
-from safexp.runs.load import load
+from safexp.runs.load import load_with_settings
 
 FRESH = 1_000_000
 """Added to a run's seed for episodes that it was not trained on."""
@@ -48,7 +48,7 @@ def evaluate(folder: Path, episodes: int = 100) -> list[Episode]:
 
     Every environment plays one episode, so that short episodes are not over-represented.
     """
-    config, agent = load(folder, episodes)
+    config, agent = load_with_settings(folder, episodes)
     try:
         return first_episodes(Subject(config.task, config.method, agent), config.seed + FRESH)
     finally:
@@ -58,13 +58,14 @@ def evaluate(folder: Path, episodes: int = 100) -> list[Episode]:
 def load_subject(
     path: Path, num_envs: int, task: str | None = None, task_options: Mapping[str, Any] | None = None
 ) -> Subject:
-    """Load the agent of a run folder or a file, on copies of its task or of another.
+    """Load the agent of a run folder or a file, or one by name, on copies of its task or of another.
 
     Raises:
         ValueError: if there is no agent, no task, or the task has other observations or actions.
     """
-    if path.is_dir() or (path.name == run_folder.AGENT and (path.parent / run_folder.CONFIG).is_file()):
-        config, agent = load(path, num_envs, task=task, task_options=task_options)
+    path = locate(path)
+    if is_complete(path):
+        config, agent = load_with_settings(path, num_envs, task=task, task_options=task_options)
         return Subject(task or config.task, config.method, agent)
     if task is None:
         raise ValueError(f"{path} does not record the task it was trained on: give --task, or its run folder.")

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from safexp.constraints.files import build_constraint
 from safexp.core import files
 from safexp.core.network import Network
-from safexp.runs.folder import AGENT, CONFIG
+from safexp.runs.agents import is_complete, locate
+from safexp.runs.folder import AGENT
 from safexp.shield.shield import Shield
 
 
@@ -21,24 +22,25 @@ class Exported(NamedTuple):
 
 
 def exported(path: Path, with_policy: bool) -> Exported:
-    """Shield and policy of a run folder, of the agent in it, or of a file alone.
+    """Shield and policy of a run folder, of the agent in it, of a file alone, or of an agent by name.
 
     A shield that looks ahead is built from the settings of its run, because a file cannot hold its backup controller.
 
     Raises:
         ValueError: if it looks ahead and there is no run folder.
     """
+    path = locate(path)
     file = path / AGENT if path.is_dir() else path
     document, _ = files.read(file)
     braking = float(document.get("braking", 0.0))
     if horizon := _horizon(document):
-        if not (file.name == AGENT and (file.parent / CONFIG).is_file()):
+        if not is_complete(file):
             raise ValueError(
                 f"{path} looks {horizon} steps ahead to a backup controller, which a file cannot hold: give its run "
                 "folder, whose task has the controller, or export it in Python, "
                 f"Shield.load(<file>, backup=Backup(<the same controller>, {horizon})).export_c(<file>)."
             )
-        return _of_run(file.parent, braking, with_policy)
+        return _of_run(file, braking, with_policy)
     constraint = build_constraint(document["constraint"]) if "constraint" in document else None
     return Exported(Shield.load(file, constraint=constraint), braking, _policy_of(file) if with_policy else None)
 
@@ -50,12 +52,12 @@ def _policy_of(file: Path) -> Network:
     return network_of(MASE.load(file))
 
 
-def _of_run(folder: Path, braking: float, with_policy: bool) -> Exported:
+def _of_run(file: Path, braking: float, with_policy: bool) -> Exported:
     from safexp.mase.mase import MASE
     from safexp.mase.network import network_of
     from safexp.runs.load import load
 
-    _, agent = load(folder, num_envs=1)
+    agent = load(file)
     agent.envs.close()
     assert isinstance(agent, MASE), "only its agents have a file with a shield"
     return Exported(agent.shield, braking, network_of(agent) if with_policy else None)

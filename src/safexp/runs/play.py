@@ -19,7 +19,7 @@ from safexp.runs.actor import Actor
 from safexp.runs.config import RunConfig
 from safexp.runs.evaluate import FRESH
 from safexp.runs.forecast import Forecast, forecast
-from safexp.runs.load import load
+from safexp.runs.load import load_with_settings
 from safexp.tasks.scene import Scene, Way, scenes_of
 
 CELLS = 21
@@ -94,16 +94,16 @@ class Player:
     _trail: list[Array] = field(default_factory=list)
 
     @classmethod
-    def load(cls, path: Path, shielding: bool = True, filmed: bool = False) -> Player:
-        """Load the agent of a run folder; `filmed` if its moments will be drawn."""
-        config, agent = load(path, 1)
+    def load(cls, path: str | Path, shielding: bool = True, filmed: bool = False) -> Player:
+        """Load the agent of a run folder, or one by name (`safexp.load`); `filmed` if its moments will be drawn."""
+        config, agent = load_with_settings(path, 1)
         if filmed and _scenes(agent) is None:
             agent.envs.close()
             if "rgb_array" not in (_vector(agent).envs.metadata.get("render_modes") or ()):
                 raise ValueError(
                     f"task {config.task!r} cannot be filmed: it has no scene() and no render mode rgb_array. {INSTEAD}"
                 )
-            config, agent = load(path, 1, render_mode="rgb_array")
+            config, agent = load_with_settings(path, 1, render_mode="rgb_array")
         if not shielding and not agent.shielded:
             agent.envs.close()
             raise ValueError(f"{path}: method {config.method!r} has no shield; leave --no-shield out.")

@@ -88,7 +88,7 @@ def test_goal1_is_another_task_with_another_budget(tmp_path, capsys, make_result
         (task, method, 1.0) for task in tasks for method in ("mase", "trpo")
     ]
     assert "missing" not in told.err
-    assert "| safexp/CarGoal1-v0, 4 epochs |" in (tmp_path / "drawn" / "tables.md").read_text()
+    assert "| CarGoal1, 4 epochs |" in (tmp_path / "drawn" / "tables.md").read_text()
     assert main(["reproduce", "safety-gym", *words, "--out", str(tmp_path / "drawn")]) == 2
     assert "no run of the study is there with 4 epochs" in (error := capsys.readouterr().err)
     assert "all seeds with a budget of 25, not 20" in error

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
 from safexp.cli import main
 from safexp.runs import folder as run_folder
+from safexp.runs.config import RunConfig
+from safexp.runs.load import load
 from safexp.runs.run import run
+from safexp.studies.safety_gym import export as exporting
 from safexp.studies.safety_gym.export import commit_of, export, identify
 from safexp.studies.safety_gym.results import read_results
 from safexp.studies.safety_gym.study import SafetyGymStudy
@@ -35,6 +39,7 @@ def edit(folder, change):
 def test_what_has_finished_is_kept_once(runs, tmp_path, capsys):
     (runs / "point-trpo-1000" / run_folder.TIMING).unlink()
     words = ["reproduce", "safety-gym-results", str(runs), "--into", str(tmp_path / "kept"), "--evaluation", "2"]
+    words += ["--agents", str(tmp_path / "agents")]
     edit(runs / "point-mase-1000", lambda document: document["versions"].update(commit="abc"))
     assert main(words) == 0
     told = capsys.readouterr()
@@ -43,10 +48,31 @@ def test_what_has_finished_is_kept_once(runs, tmp_path, capsys):
     (result,) = read_results(tmp_path / "kept").values()
     assert (result.name, list(result.lines), result.lines[2].commit) == ("point-mase-1000", [2], "abc")
     assert result.lines[2].deterministic is not None
-    before = (tmp_path / "kept" / "summary.csv").stat().st_mtime_ns
+    files = [tmp_path / "kept" / "summary.csv", tmp_path / "agents" / "point-goal-static-mase.safexp"]
+    before = [file.stat().st_mtime_ns for file in files]
     assert main(words) == 0
     assert "point-mase-1000: there already" in capsys.readouterr().err
-    assert (tmp_path / "kept" / "summary.csv").stat().st_mtime_ns == before
+    assert [file.stat().st_mtime_ns for file in files] == before
+    files[1].unlink()
+    assert main(words) == 0
+    agent = load(files[1])
+    assert (agent.envs.num_envs, agent.shield is not None) == (1, True)
+    agent.envs.close()
+
+
+def test_the_agent_of_the_first_seed_is_kept(tmp_path, monkeypatch):
+    file, written = tmp_path / "agent.safexp", []
+
+    def write(folder, path):
+        written.append(folder.name)
+        path.write_text(folder.name)
+
+    monkeypatch.setattr(exporting, "write_agent", write)
+    monkeypatch.setattr(exporting, "described", lambda path: (path, RunConfig(seed=int(path.read_text()))))
+    for seed, longer in [(1001, True), (1002, True), (1000, True), (1000, False), (1001, True), (1000, True)]:
+        run_of = SimpleNamespace(path=tmp_path / str(seed), config=RunConfig(seed=seed))
+        exporting.export_agent(run_of, file, longer=longer)
+    assert written == ["1001", "1000", "1000"]
 
 
 @pytest.mark.slow

@@ -60,6 +60,17 @@ def test_the_short_table_has_the_tasks_beside_each_other(tables):
     assert mase == ["MASE", "**0** of 80", "3.50", "**0** of 40", "3.00"]
 
 
+def test_one_table_has_all_tasks(tables):
+    heading, _, *lines = cells(tables["tasks"])
+    assert heading[:3] == ["task", "method", "return"]
+    assert [line[:2] for line in lines] == [
+        *(["Point", "TRPO"], ["", "MASE as published"], ["", "MASE"]),
+        *(["Car", "TRPO"], ["", "MASE"]),
+    ]
+    assert lines[2][2:] == ["3.50", "2.50", "**0** of 80", "0% to 4.51%", "0.50, 20", "8 (10%)"]
+    assert lines[3][4:] == ["11 of 40", "15% to 43.9%", "0.50, 20", ""]
+
+
 def test_what_is_missing_is_listed(tables):
     assert tables["missing"].splitlines()[0] == "- point mase-published: 1001 missing"
 

@@ -55,6 +55,7 @@ def results_main(
     into: Path = Path("results/safety-gym"),
     commit: Annotated[str | None, tyro.conf.arg(metavar="HASH")] = None,
     evaluation: int = 100,
+    agents: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
 ) -> int:
     """Export the finished runs of the study, small enough for a repository: metrics by epoch, and a summary.
 
@@ -65,12 +66,13 @@ def results_main(
         into: where to keep them.
         commit: of safexp, that made those runs which do not record it.
         evaluation: episodes without exploration.
+        agents: folder for the agents of MASE as single files, such as results/agents, whose agents come with safexp.
     """
     if not runs:
         raise ValueError("nothing to keep: give one or more run folders, such as runs/safety-gym.")
     if evaluation < 1:
         raise ValueError(f"evaluation={evaluation} must be at least 1.")
-    changed = export(runs, into, commit=commit, evaluation=evaluation, tell=tell)
+    changed = export(runs, into, commit=commit, evaluation=evaluation, tell=tell, agents=agents)
     print(f"{changed} new or longer runs in {into}")
     return 0
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from safexp.runs import folder as run_folder
+from safexp.runs.agents import SUFFIX, agent_name, described, write_agent
 from safexp.runs.commit import UNKNOWN
 from safexp.runs.folder import Run
 from safexp.studies.safety_gym.results import (
@@ -25,7 +26,15 @@ from safexp.studies.safety_gym.study import ENTRIES, TASKS, SafetyGymStudy, file
 Tell = Callable[[str], None]
 
 
-def export(folders: Sequence[Path], into: Path, *, commit: str | None, evaluation: int, tell: Tell) -> int:
+def export(
+    folders: Sequence[Path],
+    into: Path,
+    *,
+    commit: str | None,
+    evaluation: int,
+    tell: Tell,
+    agents: Path | None = None,
+) -> int:
     """Export the finished runs of these folders; returns the number of runs that are new or longer than before.
 
     Args:
@@ -34,6 +43,7 @@ def export(folders: Sequence[Path], into: Path, *, commit: str | None, evaluatio
         commit: which made those that do not know it.
         evaluation: episodes without exploration.
         tell: is told what is done with every run.
+        agents: the folder of agent files, one for every task and method with a shield: that of the first seed.
 
     Raises:
         ValueError: where a folder is not one of the study's, or nobody says which commit made it.
@@ -47,7 +57,10 @@ def export(folders: Sequence[Path], into: Path, *, commit: str | None, evaluatio
         run = run_folder.read(folder)
         task, method = identify(run)
         before = kept.get(run_name(task, method, run.config.seed))
-        if before is not None and metrics_text(run.metrics) == metrics_text(before.metrics):
+        there = before is not None and metrics_text(run.metrics) == metrics_text(before.metrics)
+        if agents is not None and run.config.method == "mase":
+            export_agent(run, agents / f"{agent_name(run.config.task, method)}{SUFFIX}", longer=not there)
+        if there:
             tell(f"{folder.name}: there already")
             continue
         result = collect(run, task, method, evaluation=evaluation, commit=commit_of(run, commit), before=before)
@@ -55,6 +68,15 @@ def export(folders: Sequence[Path], into: Path, *, commit: str | None, evaluatio
         changed += 1
         tell(f"{folder.name}: {len(run.metrics)} epochs")
     return changed
+
+
+def export_agent(run: Run, file: Path, longer: bool) -> None:
+    """Write a run's agent, unless the file is there already, from an earlier seed or from this run if no `longer`."""
+    if file.exists():
+        seed = described(file)[1].seed
+        if seed < run.config.seed or (seed == run.config.seed and not longer):
+            return
+    write_agent(run.path, file)
 
 
 def collect(run: Run, task: str, method: str, *, evaluation: int, commit: str, before: Result | None = None) -> Result:

@@ -36,19 +36,21 @@ def label(method: str) -> str:
 
 
 def task_label(task: str) -> str:
-    """Name of a task in tables and figures."""
-    return TASK_LABELS.get(task, task)
+    """Name of a task in tables and figures: that of a robot, or of an id without namespace and version."""
+    return TASK_LABELS.get(task, re.sub(r"-v\d+$", "", task.rpartition("/")[2]))
 
 
 def all_tables(rows: Sequence[ComparisonRow], missing: Sequence[str]) -> dict[str, str]:
     """The tables in Markdown, by the names that pages mark their places with.
 
-    There is one for each task, `table-2` beside the paper's, `short`, and `missing`, which is a list of what is.
+    There is one for each task, `tasks` of all of them, `table-2` beside the paper's, `short`, and `missing`, which is a
+    list of what is.
     """
     tasks = list(dict.fromkeys(row.task for row in rows))
     tables = {task: task_table([row for row in rows if row.task == task]) for task in tasks}
     if stopped := [row for row in rows if row.method.startswith("mase") and row.task in TASKS]:
         tables["table-2"] = table_2(stopped)
+    tables["tasks"] = tasks_table(rows)
     tables["short"] = short_table(rows)
     tables["missing"] = "".join(f"- {line}\n" for line in missing) or "None is missing.\n"
     return tables
@@ -73,6 +75,25 @@ def task_table(rows: Sequence[ComparisonRow]) -> str:
             for row in rows
         ],
     )
+
+
+def tasks_table(rows: Sequence[ComparisonRow]) -> str:
+    """All methods on all tasks, a line for each."""
+    headings = ["task", "method", "return", "deterministic", "violated", "95% interval", "cost, largest", "stopped"]
+    lines = []
+    before = None
+    for row in rows:
+        lines.append(
+            [
+                "" if row.task == before else task_label(row.task),
+                *(label(row.method), _number(row.returns, 2), _number(row.deterministic, 2), _violated(row)),
+                f"{_percent(row.interval_low)} to {_percent(row.interval_high)}",
+                f"{_number(row.cost, 2)}, {_number(row.max_cost, 0)}",
+                f"{row.stops:,} ({_percent(row.stops / max(row.episodes, 1))})" if row.stops else "",
+            ]
+        )
+        before = row.task
+    return _table(headings, lines)
 
 
 def table_2(rows: Sequence[ComparisonRow]) -> str:
