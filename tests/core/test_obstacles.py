@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from safexp import Budget, Obstacles
 from safexp.constraints.files import build_constraint, describe_constraint
-from safexp.core.obstacles import distances_to, in_robot_frame, rotated
+from safexp.core.obstacles import distances_to, distances_to_walls, in_robot_frame, rotated
 from safexp.core.signals import column_of, key_and_entry
 
 NUMBERS = st.floats(-5, 5, width=32)
@@ -41,8 +41,28 @@ def test_distances_of_sections_are_those_of_their_nearest_points(path, places):
     assert exact == pytest.approx(brute, abs=0.05)
 
 
-def test_obstacles_are_saved_with_their_constraint():
-    constraint = Budget(3.0, among=Obstacles(4, 0.3, speed=0.01))
+def test_each_obstacle_has_its_radius():
+    path, places = np.array([[[1.0, 0.0], [2.0, 0.0]]]), np.array([[[1.0, 1.0], [2.0, 0.5]]])
+    assert distances_to(path, places, np.array([[0.8, 0.1]]))[0] == pytest.approx([0.2, 0.2])
+    assert distances_to(path, places, np.array([[0.1, 0.4]]))[0] == pytest.approx([np.sqrt(1.25) - 0.4, 0.1])
+
+
+@given(arrays(np.float64, (2, 3, 2), elements=NUMBERS), arrays(np.float64, (2, 3), elements=NUMBERS))
+def test_distances_to_walls_are_those_of_the_ends_of_a_section(path, pose):
+    places = np.concatenate([np.zeros((2, 1, 2)), path], axis=1)
+    world = rotated(places, pose[:, None, 2]) + pose[:, None, :2]
+    share = np.linspace(0, 1, 11)[:, None, None, None]
+    points = world[:, :-1] + share * (world[:, 1:] - world[:, :-1])
+    brute = (np.array([2.0, 3.0]) - np.abs(points)).min(axis=(0, -1))
+    assert distances_to_walls(path, pose, (2.0, 3.0)) == pytest.approx(brute, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "obstacles",
+    [Obstacles(4, 0.3, speed=0.01), Obstacles(2, (0.2, 0.3), solid=1), Obstacles(0, walls=(1.0, float("inf")))],
+)
+def test_obstacles_are_saved_with_their_constraint(obstacles):
+    constraint = Budget(3.0, among=obstacles)
     assert build_constraint(describe_constraint(constraint)) == constraint
 
 
@@ -53,6 +73,10 @@ def test_obstacles_are_saved_with_their_constraint():
         ({"count": 1, "radius": 0.0}, "radius=0.0"),
         ({"count": 1, "radius": 1.0, "speed": -1.0}, "speed=-1.0"),
         ({"count": 1, "radius": float("nan")}, "radius=nan"),
+        ({"count": 3, "radius": [1.0, 2.0]}, "one for each of 3"),
+        ({"count": 1, "radius": 1.0, "solid": 2}, "solid=2"),
+        ({"count": 0, "walls": (1.0,)}, "two lengths"),
+        ({"count": 0, "walls": (1.0, -1.0)}, "two lengths"),
     ],
 )
 def test_impossible_obstacles_are_refused(settings, problem):

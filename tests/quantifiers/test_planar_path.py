@@ -31,9 +31,16 @@ def shield_of(constraint, *, quantifier=None, fit=True):
         constraint=constraint,
         backup=backup,
     )
-    if fit:
+    if fit and quantifier is None:
+        shield.quantifier.restore(learned())  # what is learned does not depend on constraint and obstacles
+    elif fit:
         shield.fit(log())
     return shield
+
+
+@cache
+def learned():
+    return shield_of(Budget(0.0, among=AMONG), quantifier=Calibrated(PlanarPath())).quantifier.state()
 
 
 def upper_bound(shield, speed, distance, action):
@@ -65,6 +72,30 @@ def test_obstacles_that_move_need_more_room():
     moving = Obstacles(2, RADIUS, speed=0.02)
     assert upper_bound(shield_of(Budget(0.0, among=moving)), 0.0, 1.0, [0.0, 0.0]) >= UNKNOWN
     assert upper_bound(shield_of(Budget(0.0, among=moving)), 0.0, 2.0, [0.0, 0.0]) == 0.0
+
+
+def test_bodies_cannot_be_crossed_with_a_budget():
+    """At this speed the brake's path leads through the disc and out of it, which takes a few steps."""
+    small = (RADIUS / 10, RADIUS / 10)
+    open_, solid = (shield_of(Budget(25.0, among=Obstacles(2, small, solid=count))) for count in (0, 2))
+    bounds = [upper_bound(shield, 0.25, distance, [1.0, 0.0]) for shield in (open_, solid) for distance in (0.4, 3.0)]
+    assert 0.0 < bounds[0] < 25.0 and bounds[2] >= UNKNOWN
+    assert bounds[1] == bounds[3] == 0.0
+
+
+def test_walls_are_kept_by_the_rover_s_own_ledger():
+    """A driver at full speed towards walls in the world's frame, whatever the heading."""
+    rover, among = Rover(), Obstacles(0, walls=(0.7, float("inf")))
+    rover.reset(seed=0)
+    constraint = Budget(0.0, among=among)
+    shield = shield_of(constraint)
+    guard = Guard(DummyVecEnv([lambda: rover]), constraint, shield, None, backup=shield.backup)
+    guard.reset()
+    farthest = 0.0
+    for _ in range(300):
+        *_, infos = guard.step(np.array([[1.0, 0.0]], dtype=np.float32))
+        farthest = max(farthest, abs(infos[0]["pose"][0]))
+    assert 0.3 < farthest <= 0.7
 
 
 def test_a_limit_on_every_step_is_bounded_by_the_largest_cost():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from gymnasium import spaces
@@ -21,7 +21,7 @@ MOST_CHOICES = 4096
 def encode_observations(space: spaces.Space[Any], observations: Observations) -> Array:
     """Encode observations as states (n, ds): boxes raveled, discrete ones one-hot, dicts in the order of their keys.
 
-    A tuple is encoded like the dict of its numbered parts (`named`).
+    A tuple is encoded like the dict of its numbered parts (`named`). Images are left out (`is_image`).
 
     Raises:
         ValueError: if the batch does not fit the space or holds a NaN or an infinity.
@@ -42,6 +42,11 @@ def encode_observations(space: spaces.Space[Any], observations: Observations) ->
             f"observation space {space} is not supported; use Box, Discrete, MultiBinary, MultiDiscrete, or a Dict "
             "or Tuple of them (gymnasium.wrappers.FlattenObservation turns others into a Box)."
         )
+    if is_image(space):
+        shape = np.shape(observations)
+        if sorted(shape[1:]) != sorted(space.shape):  # some learners store the channels first
+            raise ValueError(f"images have shape {shape}, expected (n, {', '.join(map(str, space.shape))}).")
+        return np.empty((shape[0], 0))
     batch = np.array(observations, dtype=np.float64)  # a copy, so that no one else can change a certified state
     if batch.shape[1:] != space.shape:
         raise ValueError(f"observations have shape {batch.shape}, expected (n, {', '.join(map(str, space.shape))}).")
@@ -57,7 +62,7 @@ def encode_observations(space: spaces.Space[Any], observations: Observations) ->
 
 
 def decode_observations(space: spaces.Space[Any], states: Array) -> Observations:
-    """States (n, ds) that `encode_observations` made, as a batch of observations of the space."""
+    """States (n, ds) that `encode_observations` made, as a batch of observations of the space; images are black."""
     if isinstance(space, spaces.Dict):
         sizes = [encoded_size(space[key]) for key in sorted(space.spaces)]
         parts = np.split(states, np.cumsum(sizes)[:-1], axis=1)
@@ -66,6 +71,8 @@ def decode_observations(space: spaces.Space[Any], states: Array) -> Observations
         }
     if isinstance(space, spaces.Discrete):
         return states.argmax(axis=1) + space.start
+    if is_image(space):
+        return np.zeros((len(states), *space.shape), dtype=space.dtype)
     return states.reshape(len(states), *(space.shape or ())).astype(space.dtype, copy=False)
 
 
@@ -75,7 +82,14 @@ def encoded_size(space: spaces.Space[Any]) -> int:
         space = as_dict_space(space)
     if isinstance(space, spaces.Dict):
         return sum(encoded_size(part) for part in space.spaces.values())
+    if is_image(space):
+        return 0
     return int(space.n) if isinstance(space, spaces.Discrete) else int(np.prod(space.shape or ()))
+
+
+def is_image(space: spaces.Space[Any]) -> TypeGuard[spaces.Box]:
+    """Whether observations are images, which learners see and quantifiers do not: a Box of bytes with three axes."""
+    return isinstance(space, spaces.Box) and len(space.shape) == 3 and space.dtype == np.uint8
 
 
 def encode_actions(space: spaces.Space[Any], actions: NDArray[Any]) -> Array:

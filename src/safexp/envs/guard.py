@@ -86,7 +86,7 @@ class Guard(Recording):
         show_threshold: bool | None = None,
         backup: Recovery | None = None,
     ) -> None:
-        check_spaces(venv)
+        check_spaces(venv, constraint, shield)
         self.backup = backup or Reset()
         self.backup.check(constraint, venv)
         self.show_threshold = constraint.in_observation if show_threshold is None else show_threshold

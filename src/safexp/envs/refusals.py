@@ -1,15 +1,15 @@
-"""Refusals of a guard: spaces that Stable-Baselines3 would change, and first states in which nothing is safe."""
+"""Refusals of a guard: observations without numbers, and first states in which nothing is safe."""
 
 from __future__ import annotations
 
 import numpy as np
-from gymnasium import spaces
-from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.vec_env import VecEnv
 
 from safexp.constraints import Constraint
 from safexp.core.arrays import Array
+from safexp.core.encoding import encoded_size
 from safexp.core.signals import name_of_signal
+from safexp.quantifiers.base import Quantifier
 from safexp.quantifiers.calibrated import Calibrated
 from safexp.quantifiers.per_cost import PerCost
 from safexp.quantifiers.unknown import Unknown
@@ -58,12 +58,17 @@ def advice(constraint: Constraint, shield: Shield, measured: Array) -> str:
     return f"{short[0]}. {ADVICE}" if short else ADVICE
 
 
-def check_spaces(venv: VecEnv) -> None:
-    """Raise for spaces that Stable-Baselines3 would convert on the learner's side of the guard."""
-    observations = venv.observation_space
-    parts = observations.spaces.values() if isinstance(observations, spaces.Dict) else [observations]
-    if any(is_image_space(part) for part in parts):
+def check_spaces(venv: VecEnv, constraint: Constraint, shield: Shield) -> None:
+    """Raise if a quantifier would see nothing of the observations, because they are images alone."""
+    if not encoded_size(venv.observation_space) and not constraint.sources and not constant(shield.quantifier):
         raise ValueError(
-            "image observations are not supported: Stable-Baselines3 would transpose what the shield must see raw; "
-            "extract features in the environment."
+            f"observations are images, which only the learner sees, so {type(shield.quantifier).__name__} would see "
+            "nothing: give it numbers, as further entries of a Dict observation ({'image': ..., 'speed': ...}), or as "
+            "signals of the info or functions of the observation (Within('speed', high=3.0)); Unknown() needs none."
         )
+
+
+def constant(quantifier: Quantifier) -> bool:
+    """Whether a quantifier says the same of all states and actions."""
+    parts = quantifier.parts if isinstance(quantifier, PerCost) else (quantifier,)
+    return all(isinstance(part, Unknown) for part in parts)

@@ -14,9 +14,11 @@ from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env import VecEnv, VecTransposeImage
 from torch import nn
 
+from safexp.core.arrays import Observations
+from safexp.core.encoding import is_image
 from safexp.core.files import Arrays, CheckpointError
 from safexp.envs.guard import Guard
 from safexp.envs.vector import episode_steps
@@ -71,14 +73,26 @@ def learner_settings(
     """
     if not is_algorithm(learner):
         raise TypeError(f"learner={learner!r} is not an algorithm class of Stable-Baselines3, such as PPO or SAC.")
-    mapping = isinstance(envs.observation_space, spaces.Dict)
     # Some learners modify the options that they are given, which may be the user's.
-    settings = {"policy": "MultiInputPolicy" if mapping else "MlpPolicy", "seed": seed} | copy.deepcopy(options)
+    settings = {"policy": default_policy(envs.observation_space), "seed": seed} | copy.deepcopy(options)
     noise = settings.get("action_noise")
     if isinstance(noise, int | float):
         size = int(np.prod(envs.action_space.shape or ()))
         settings["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, noise)) if noise else None
     return settings
+
+
+def default_policy(space: spaces.Space[Any]) -> str:
+    """Name of the policy that takes observations of a space."""
+    if isinstance(space, spaces.Dict):
+        return "MultiInputPolicy"
+    return "CnnPolicy" if is_image(space) else "MlpPolicy"
+
+
+def as_learned(learner: BaseAlgorithm, observations: Observations) -> Any:
+    """Observations of an environment as its learner stores them: with the channels of images first."""
+    env = learner.env
+    return env.transpose_observations(observations) if isinstance(env, VecTransposeImage) else observations
 
 
 def complete_options(learner: type[BaseAlgorithm], envs: VecEnv, options: dict[str, Any] | None) -> dict[str, Any]:

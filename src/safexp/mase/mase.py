@@ -42,7 +42,7 @@ from safexp.mase.agent import Agent
 from safexp.mase.critics import Replacement, preferences_of
 from safexp.mase.files import load_agent, restore_agent, save_agent
 from safexp.mase.imitation import Imitation
-from safexp.mase.learner import complete_options, make_learner
+from safexp.mase.learner import as_learned, complete_options, make_learner
 from safexp.mase.replay import Rewriting
 from safexp.mase.warm_start import clone_log, take_policy
 from safexp.quantifiers import Quantifier
@@ -228,7 +228,7 @@ class MASE(Agent):
         """Apply a quantifier that has changed to the current states and the stored stops."""
         stopped = self.guard.recheck()
         # Stopped episodes are over: the learner continues from new first states.
-        self.learner._last_obs = self.guard.observations
+        self.learner._last_obs = as_learned(self.learner, self.guard.observations)
         if self.learner._last_episode_starts is not None:
             self.learner._last_episode_starts |= stopped
         buffer = getattr(self.learner, "replay_buffer", None)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array, Flags
-from safexp.core.obstacles import POSE, Obstacles, distances_to, in_robot_frame, rotated
+from safexp.core.obstacles import POSE, Obstacles, distances_to, distances_to_walls, in_robot_frame, rotated
 from safexp.quantifiers.base import Quantifier, Transitions, arguments_of, error_in_widths, stretches_of
 from safexp.quantifiers.learned_features import LearnedFeatures
 from safexp.quantifiers.linear_model import LinearModel
@@ -72,8 +72,9 @@ class PlanarPath(Quantifier):
     where *few* is δ, divided by the number of points of the path, and infinite outside the support of the data. Errors
     grow with the distance: with one width for all, a robot at rest beside an obstacle could never leave. Their tails
     are heavier at rest than in motion, hence a quantile of the errors and not a multiple of their mean size. A section
-    of the path costs its number of steps if it comes within this width of an obstacle; a path that ends there has no
-    bound. Under a limit on every step the bound is the largest cost of a step instead of the sum.
+    of the path costs its number of steps if it comes within this width of an obstacle or a wall; a path that ends
+    there, or touches a body (`Obstacles(solid=...)`), has no bound. Under a limit on every step the bound is the
+    largest cost of a step instead of the sum.
 
     If nothing is certified, the log has too few stretches that the backup drove; record some with drills. For limits on
     signals use `Rollout`.
@@ -156,8 +157,13 @@ class PlanarPath(Quantifier):
         path, widths = self.path(states, actions)
         widths = scale * widths + obstacles.speed * self._times
         places = np.repeat(in_robot_frame(states[:, self._size :]), m, axis=0)
-        clear = self._clearance(path, widths, places)
-        mean, upper = (self._cost(~(clear > reach)) for reach in (0.0, widths))  # NaN and infinite widths cost
+        open_, solid = (slice(0, obstacles.count - obstacles.solid), slice(obstacles.count - obstacles.solid, None))
+        clear, free = (self._clearance(path, widths, places, which) for which in (open_, solid))
+        if obstacles.walls is not None:
+            poses = np.repeat(states[:, self._size : self._size + POSE], m, axis=0)
+            clear = np.minimum(clear, distances_to_walls(path, poses, obstacles.walls))
+        # NaN and infinite widths cost
+        mean, upper = (self._cost(~(clear > reach), ~(free > reach)) for reach in (0.0, widths))
         return mean.reshape(n, m), (upper - mean).reshape(n, m)
 
     def path(self, states: Array, actions: Array) -> tuple[Array, Array]:
@@ -233,25 +239,32 @@ class PlanarPath(Quantifier):
             self._settle()
         self._support.restore(state)
 
-    def _clearance(self, path: Array, widths: Array, places: Array) -> Array:
-        """Distance (n, T) of each section of the paths from the edge of the nearest obstacle (n, m, 2) in reach."""
-        radius = self._bound_obstacles().radius
-        away = np.linalg.norm(places, axis=-1)
+    def _clearance(self, path: Array, widths: Array, places: Array, which: slice) -> Array:
+        """Distance (n, T) of each section of the paths from the edge of the nearest of some obstacles in reach.
+
+        The obstacles are at `places` (n, m, 2), of which only those of the slice `which` count.
+        """
+        radii, places = self._bound_obstacles().radii[which], places[:, which]
+        away = np.linalg.norm(places, axis=-1) - radii
         with np.errstate(invalid="ignore"):
-            reach = _covered(path)[:, -1] + np.where(np.isfinite(widths), widths, 0.0).max(axis=1) + radius
+            reach = _covered(path)[:, -1] + np.where(np.isfinite(widths), widths, 0.0).max(axis=1)
             count = int((away <= reach[:, None]).sum(axis=1).max(initial=0))
         if count == 0:
             return np.where(np.isfinite(path).all(axis=-1), np.inf, np.nan)
         if count < away.shape[1]:
             nearest = np.argpartition(away, count - 1, axis=1)[:, :count]
             places = np.take_along_axis(places, nearest[..., None], axis=1)
-        return distances_to(path, places) - radius
+            return distances_to(path, places, radii[nearest])
+        return distances_to(path, places, np.broadcast_to(radii, away.shape))
 
-    def _cost(self, inside: Flags) -> Array:
-        """Cost (n,) of paths with these costly sections (n, T): the sum, or the largest."""
+    def _cost(self, inside: Flags, touching: Flags) -> Array:
+        """Cost (n,) of paths with these costly sections and sections that touch a body (n, T): the sum, or the largest.
+
+        A path that ends inside, or touches a body, has no bound.
+        """
         steps = np.diff(self._times, prepend=0)
         costs = inside @ steps.astype(np.float64) if self._sums else inside.any(axis=1).astype(np.float64)
-        return np.where(inside[:, -1], UNKNOWN if self._sums else 1.0, costs)
+        return np.where(inside[:, -1] | touching.any(axis=1), UNKNOWN if self._sums else 1.0, costs)
 
     def _begin(self, data: Transitions) -> None:
         """Choose inputs and degree by the first data."""

@@ -265,8 +265,9 @@ def make_backup(config: RunConfig, knowledge: Knowledge) -> Recovery:
         return LearnedReset(**{"seed": config.seed, **check_settings(LearnedReset, options)})
     if config.backup == "controller":
         if knowledge.backup is None:
+            because = f", because {knowledge.no_backup}" if knowledge.no_backup else ""
             raise ValueError(
-                f"backup='controller': task {config.task!r} has no backup controller. Give its environment an "
+                f"backup='controller': task {config.task!r} has no backup controller{because}. Give its environment an "
                 "attribute knowledge=safexp.Knowledge(backup=(<controller>, <steps until it rests>)), or use another "
                 "backup."
             )

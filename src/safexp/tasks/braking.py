@@ -1,8 +1,9 @@
-"""Brake of the Point and the Car: the backup of the navigation tasks, and a log of driving and braking."""
+"""Brake of the Point and the Car: the backup of the navigation tasks, what it must avoid, and a log of braking."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -11,8 +12,10 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from safexp.core.arrays import Array, Observations
+from safexp.core.obstacles import Obstacles
 from safexp.shield.logs import Log
 from safexp.tasks.navigation.layouts import Layout
+from safexp.tasks.navigation.robots import Robot
 from safexp.tasks.navigation.vector_env import NavigationVectorEnv
 
 HORIZON = MappingProxyType({"Point": 80, "Car": 12})
@@ -50,19 +53,49 @@ BRAKES: MappingProxyType[str, Callable[[Observations], Array]] = MappingProxyTyp
 )
 
 
-def braking_log(robot: str, layout: Layout, lidar_bins: int, rng: np.random.Generator) -> Log:
-    """Log of random driving, interrupted by the brake every few steps, on a test ground without hazards in reach.
+def obstacles_of(layout: Layout, robot: Robot) -> Obstacles | None:
+    """What a robot must stay out of in a layout, if a robot that has braked stays safe there; see `no_backup`."""
+    if no_backup(layout):
+        return None
+    solids = [group.kind.radius + robot.size for group in layout.solids(robot) for _ in range(group.count)]
+    return Obstacles(
+        layout.hazards + len(solids),
+        [layout.hazard_radius] * layout.hazards + solids if solids else layout.hazard_radius,
+        places="obstacles" if solids else "hazards",
+        speed=layout.orbit.speed if layout.orbit else 0.0,
+        solid=len(solids),
+        walls=layout.boundary,
+    )
+
+
+def no_backup(layout: Layout) -> str:
+    """Why braking bounds no cost in a layout; empty where it does."""
+    if layout.gremlins:
+        return "a gremlin runs into a robot that stands still"
+    if layout.buttons:
+        return "a button that has been pressed becomes a wrong one under the robot"
+    if not (layout.hazards or layout.boundary or (layout.pillars + layout.vases and not layout.harmless)):
+        return "none of its steps has a cost"
+    return ""
+
+
+def braking_log(robot: Robot, layout: Layout, lidar_bins: int, rng: np.random.Generator) -> Log:
+    """Log of random driving, interrupted by the brake every few steps, on a test ground without obstacles in reach.
 
     Before some drills the last action is held for a while. Driving and the drill after it are one episode of the log:
     the unit of which a calibrated certificate misses few.
     """
-    places = [(layout.extent + AWAY + 2 * k * layout.hazard_radius, 0.0) for k in range(layout.hazards)]
-    steps = DRILLS * (LONGEST // 2 + max(HOLD[robot]) // 2 + HORIZON[robot] + LONGER)
+    obstacles = obstacles_of(layout, robot)
+    assert obstacles is not None, "a layout with a backup"
+    far = [(layout.extent + AWAY + 2 * k * layout.hazard_radius, 0.0) for k in range(obstacles.count)]
+    steps = DRILLS * (LONGEST // 2 + max(HOLD[robot.name]) // 2 + HORIZON[robot.name] + LONGER)
+    bodies = {"vases": 0, "pillars": 0} if obstacles.solid else {}
+    ground = replace(layout, boundary=None, **bodies)
     envs = NavigationVectorEnv(
         DRIVERS,
-        robot,
-        layout,
-        hazards=places,
+        robot.name,
+        ground,
+        hazards=far[: layout.hazards] or None,
         lidar_bins=lidar_bins,
         max_episode_steps=steps + 1,
         autoreset_mode=AutoresetMode.DISABLED,
@@ -72,19 +105,19 @@ def braking_log(robot: str, layout: Layout, lidar_bins: int, rng: np.random.Gene
     course = rng.uniform(-1.5, 1.5, (DRIVERS, 2))
     actions = np.zeros((DRIVERS, 2), dtype=np.float32)
     rows: list[tuple[Any, ...]] = []
-    numbers = np.arange(DRIVERS)
+    numbers, nowhere, drill = np.arange(DRIVERS), np.zeros((DRIVERS, 0, 2)), HORIZON[robot.name] + LONGER
     for _ in range(steps):
         free = np.clip(course + 0.5 * rng.standard_normal(course.shape), -1.0, 1.0)
-        choices = (free, actions, BRAKES[robot](before))
+        choices = (free, actions, BRAKES[robot.name](before))
         actions = np.select([(phase == k)[:, None] for k in range(len(choices))], choices).astype(np.float32)
         after, _, ended, _, info = envs.step(actions)
-        rows.append((before, actions, after, info["cost"], info["pose"], info["hazards"], numbers.copy()))
+        rows.append((before, actions, after, info["cost"], info["pose"], info.get("hazards", nowhere), numbers.copy()))
         before, left = after, left - 1
         over = left == 0
         done = over & (phase == BRAKING)
-        held = np.where(over & (phase == DRIVING), rng.choice(HOLD[robot], DRIVERS), 0)
+        held = np.where(over & (phase == DRIVING), rng.choice(HOLD[robot.name], DRIVERS), 0)
         phase = np.where(over, np.where(done, DRIVING, np.where(held > 0, HOLDING, BRAKING)), phase)
-        durations = np.select([phase == DRIVING, phase == HOLDING], [_durations(rng), held], HORIZON[robot] + LONGER)
+        durations = np.select([phase == DRIVING, phase == HOLDING], [_durations(rng), held], drill)
         left = np.where(over, durations, left)
         course[over] = rng.uniform(-1.5, 1.5, (DRIVERS, 2))[over]
         if ended.any():
@@ -96,15 +129,23 @@ def braking_log(robot: str, layout: Layout, lidar_bins: int, rng: np.random.Gene
         np.concatenate(parts) for parts in zip(*rows, strict=True)
     )
     order = np.argsort(episodes, kind="stable")
-    signals = {"pose": pose[order], "hazards": hazards[order]}
-    return Log(
-        seen[order],
-        actions[order],
-        costs[order],
-        episodes=episodes[order],
-        signals=signals,
-        next_observations=following[order],
+    signals = {"pose": pose[order]}
+    if obstacles.count:
+        solids = np.broadcast_to(np.reshape(far[layout.hazards :], (-1, 2)), (len(order), obstacles.solid, 2))
+        signals[obstacles.places] = np.concatenate([hazards[order], solids], axis=1)
+    seen, following = (
+        _with_dark_lidars(part[order], lidar_bins * len(layout.solids(robot)), lidar_bins * len(envs.physics.groups))
+        for part in (seen, following)
     )
+    return Log(
+        seen, actions[order], costs[order], episodes=episodes[order], signals=signals, next_observations=following
+    )
+
+
+def _with_dark_lidars(seen: Array, width: int, after: int) -> Array:
+    """Observations (n, d) with `width` entries of lidars that see nothing before the last `after` entries."""
+    first = seen.shape[1] - after
+    return np.concatenate([seen[:, :first], np.zeros((len(seen), width)), seen[:, first:]], axis=1)
 
 
 def _durations(rng: np.random.Generator) -> NDArray[np.int64]:

@@ -36,6 +36,7 @@ class Knowledge:
         drill_log: function like `log` whose log is interrupted by the backup, for certificates that learn from that.
         rescue: a controller that leaves a costly region, for `Backup(rescue=...)`.
         obstacles: what a robot in the plane must stay out of, for `PlanarPath`.
+        no_backup: why the task has no backup whose cost is bounded, for the error of a run that asks for one.
         fallback: a controller that drives to where there is no cost, and a bound on its cost, for `Fallback`.
 
     Example:
@@ -56,6 +57,7 @@ class Knowledge:
     drill_log: Callable[[np.random.Generator], Log] | None = None
     rescue: Controller | None = None
     obstacles: Obstacles | None = None
+    no_backup: str = ""
     fallback: tuple[Controller, WayOut] | None = None
 
 

@@ -11,11 +11,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from safexp.core.arrays import Array, Observations
-from safexp.core.obstacles import Obstacles
 from safexp.envs.infos import Infos
 from safexp.envs.vector import as_vec_env
 from safexp.shield.logs import Log
-from safexp.tasks.braking import BRAKES, HOLD, HORIZON, braking_log
+from safexp.tasks.braking import BRAKES, HOLD, HORIZON, braking_log, no_backup, obstacles_of
 from safexp.tasks.escape import Escape
 from safexp.tasks.knowledge import Knowledge
 from safexp.tasks.locomotion import straighten, swim_cautiously
@@ -67,22 +66,24 @@ def drive_around(envs: NavigationVectorEnv) -> Array:
 
 
 def knowledge_of_driving(envs: NavigationVectorEnv) -> Knowledge:
-    """Prior knowledge of a task in which only hazards have a cost: a brake, and a log of driving and braking.
+    """Prior knowledge of a task in which a robot that has braked is safe: the brake, and a log of driving and braking.
 
     A task with one stationary hazard also has a fallback, and for the Point a log of a cautious controller.
     """
     layout, robot = envs.layout, envs.physics.robot
-    if not layout.has_margin or layout.boundary:
-        return Knowledge()
+    if reason := no_backup(layout):
+        return Knowledge(no_backup=reason)
     escape = Escape(robot, layout.hazard_radius, envs.lidar_bins)
     known = Knowledge(
         backup=(BRAKES[robot.name], HORIZON[robot.name]),
         hold=HOLD[robot.name],
-        drill_log=lambda rng: braking_log(robot.name, layout, envs.lidar_bins, rng),
-        rescue=escape.drive,
-        obstacles=Obstacles(layout.hazards, layout.hazard_radius, speed=layout.orbit.speed if layout.orbit else 0.0),
+        drill_log=lambda rng: braking_log(robot, layout, envs.lidar_bins, rng),
+        rescue=escape.drive if layout.hazards else None,
+        obstacles=obstacles_of(layout, robot),
     )
-    if layout.hazards > 1 or layout.pays != "reaching" or envs.physics.groups or layout.orbit:
+    if layout.hazards != 1 or layout.boundary:
+        return known
+    if layout.pays != "reaching" or envs.physics.groups or layout.orbit:
         return known
     if envs.cost_kind == "indicator":
         known = replace(known, fallback=(escape.drive, escape.steps))

@@ -68,7 +68,7 @@ def test_one_table_has_all_tasks(tables):
         *(["Car", "TRPO"], ["", "MASE"]),
     ]
     assert lines[2][2:] == ["3.50", "2.50", "**0** of 80", "0% to 4.51%", "0.50, 20", "8 (10%)"]
-    assert lines[3][4:] == ["11 of 40", "15% to 43.9%", "0.50, 20", ""]
+    assert lines[3][4:] == ["11 of 40", "14.6% to 43.9%", "0.50, 20", ""]
 
 
 def test_what_is_missing_is_listed(tables):

@@ -124,6 +124,10 @@ class Layout:
         touchy = self.buttons + self.gremlins + (0 if self.harmless else self.pillars + self.vases)
         return not touchy and (self.hazards > 0 or self.boundary is not None)
 
+    def solids(self, robot: Robot) -> tuple[Group, ...]:
+        """The objects that stand still and must not be touched: vases and pillars, unless they are harmless."""
+        return tuple(group for group in self.groups(robot)[1:3] if group.count and group.watched)
+
     def groups(self, robot: Robot) -> tuple[Group, ...]:
         """The objects with bodies, in the order of the lidars."""
         return (

@@ -16,7 +16,8 @@ class Robot:
 
     `free` distinguishes a body with a free joint (its pose is in `qpos`) from one on slides and a hinge (its initial
     pose is the frame of its body). `coordinates` is its number of entries in `qpos`, `front` its driving direction in
-    its own frame, `box` the box that it can push, `height` the initial height of its centre.
+    its own frame, `box` the box that it can push, `size` the largest horizontal distance of a part from its centre,
+    `height` the initial height of its centre.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Robot:
     sensors: int
     front: tuple[float, float]
     box: Kind
+    size: float
     height: float = 0.1
 
     def read(self, sensordata: Array) -> Array:
@@ -38,8 +40,8 @@ class Robot:
         return np.concatenate([sensordata[:, :-4], rotation_matrices(sensordata[:, -4:])], axis=1)
 
 
-POINT = Robot("Point", free=False, coordinates=3, sensors=12, front=(1.0, 0.0), box=LARGE_BOX)
-CAR = Robot("Car", free=True, coordinates=13, sensors=24, front=(0.0, -1.0), box=SMALL_BOX)
+POINT = Robot("Point", free=False, coordinates=3, sensors=12, front=(1.0, 0.0), box=LARGE_BOX, size=0.16)
+CAR = Robot("Car", free=True, coordinates=13, sensors=24, front=(0.0, -1.0), box=SMALL_BOX, size=0.22)
 ROBOTS = (POINT, CAR)
 
 

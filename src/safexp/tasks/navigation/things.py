@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import hypot
 from typing import Final, Literal, NamedTuple
 
 Motion = Literal["free", "driven", "fixed"]
@@ -33,6 +34,14 @@ class Kind:
     keepout: float
     height: float
     geoms: tuple[Geom, ...]
+
+    @property
+    def radius(self) -> float:
+        """Largest horizontal distance of a part of an upright object from its centre."""
+        return max(
+            hypot(*geom.place[:2]) + (hypot(*geom.size[:2]) if geom.shape == "box" else geom.size[0])
+            for geom in self.geoms
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
 
     @property
     def knowledge(self) -> Knowledge:
-        """Prior knowledge of the task: for the Point among few hazards, a log of a cautious controller."""
+        """Prior knowledge of the task: a brake and its log, and a log of a cautious controller for the static Point."""
         from safexp.tasks.seed_controllers import knowledge_of_driving  # imports this module
 
         return knowledge_of_driving(self)
@@ -361,12 +361,15 @@ class NavigationVectorEnv(gym.vector.VectorEnv[Array, Array, NDArray[Any]]):
         return info | {"goal_met": goal_met, "position": self.physics.position[:, :2].copy(), **places}
 
     def _places(self) -> dict[str, Array]:
-        """Poses (n, 3) of the robots, places (n, k, 2) of the hazards, and the margins (n,), as in the info."""
+        """Poses (n, 3) of the robots, places (n, k, 2) of hazards and obstacles, and margins (n,), as in the info."""
         rotation = self.physics.rotation
         heading = np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0])
         found = {"pose": np.column_stack([self.physics.position[:, :2], heading])}
         if self.layout.hazards:
             found["hazards"] = self.hazards.copy()
+        if solids := self.layout.solids(self.physics.robot):
+            bodies = [self.physics.places[group.kind.name][..., :2] for group in solids]
+            found["obstacles"] = np.concatenate([self.hazards, *bodies], axis=1)
         if self.layout.has_margin:
             found["margin"] = self.margins()
         return found
