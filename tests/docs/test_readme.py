@@ -28,7 +28,7 @@ READERS_OWN = {
     "backups.md": {"envs", "regulator", "brake", "veer_left", "veer_right"},
     "obstacles.md": {"envs", "log", "brake", "drive_out"},
     "emergency-stop.md": {"envs", "brake"},
-    "environment.md": {"env"},
+    "environment.md": {"env", "place_in"},
     "doctor.md": {"brake", "shield", "env", "controller", "cautious_controller"},
     "deployment.md": {
         *("low", "high", "env", "controller", "cautious_controller", "brake", "running", "plant", "observation"),

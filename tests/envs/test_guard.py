@@ -293,15 +293,6 @@ def test_an_environment_may_write_into_its_action():
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        ({"observation_space": spaces.Box(0, 255, (36, 36, 3), np.uint8)}, "image observations are not supported"),
-        (
-            {
-                "observation_space": spaces.Dict(
-                    {"camera": spaces.Box(0, 255, (36, 36, 3), np.uint8), "place": spaces.Box(-1.0, 1.0, (1,))}
-                )
-            },
-            "image observations are not supported",
-        ),
         ({"observation_space": spaces.Dict({"threshold": spaces.Discrete(2)})}, "already have the key 'threshold'"),
     ],
 )

@@ -31,7 +31,7 @@ class Jacobian:
         parts = list(parameters.values())
         self._point = flatten(parts).detach().requires_grad_()
         named = dict(zip(parameters, split(self._point, parts), strict=True))
-        self._graph: Tensor = th.func.functional_call(model, named, (inputs,))
+        self._graph: Tensor = th.func.functional_call(model, named, (inputs,), tie_weights=False)
         self._seed = th.zeros_like(self._graph, requires_grad=True)
         (self._pulled,) = th.autograd.grad(self._graph, self._point, self._seed, create_graph=True)
         self.outputs = self._graph.detach()

@@ -105,7 +105,7 @@ class Surrogate:
 
     def _model(self, point: Tensor, observations: Any) -> Tensor:
         parameters = dict(zip(self.actor.trained, split(point, self._parameters), strict=True))
-        return th.func.functional_call(self.actor, parameters, (observations,))
+        return th.func.functional_call(self.actor, parameters, (observations,), tie_weights=False)
 
     def _jacobian(self, observations: Any) -> Jacobian:
         return differentiate(self.actor, self.actor.trained, observations, tail="policy.log_std")

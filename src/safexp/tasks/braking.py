@@ -89,8 +89,9 @@ def braking_log(robot: Robot, layout: Layout, lidar_bins: int, rng: np.random.Ge
     assert obstacles is not None, "a layout with a backup"
     far = [(layout.extent + AWAY + 2 * k * layout.hazard_radius, 0.0) for k in range(obstacles.count)]
     steps = DRILLS * (LONGEST // 2 + max(HOLD[robot.name]) // 2 + HORIZON[robot.name] + LONGER)
-    bodies = {"vases": 0, "pillars": 0} if obstacles.solid else {}
-    ground = replace(layout, boundary=None, **bodies)
+    ground = replace(layout, boundary=None)
+    if obstacles.solid:
+        ground = replace(ground, vases=0, pillars=0)
     envs = NavigationVectorEnv(
         DRIVERS,
         robot.name,
