@@ -13,7 +13,6 @@ from safexp.backups.backup import Backup
 from safexp.backups.penalty import Penalty
 from safexp.core.arrays import Array, Controller
 from safexp.doctor.examine import examine
-from safexp.doctor.models import ModelKind
 from safexp.learners.trpo import TRPO
 from safexp.mase.mase import MASE
 from safexp.quantifiers import Calibrated, Rollout
@@ -30,9 +29,6 @@ COPIES, EARLY, AUDITED, FIRST_SEED = 8, 20, 32, 1_000_000
 ROLLOUT = 256
 """Steps of each environment between two updates."""
 
-DOCTORS_MODELS: tuple[ModelKind, ...] = ("FeatureRegression",)
-"""One-step model by which the doctor judges a log here; the shield looks ahead and has a model of its own."""
-
 DELTA = 0.05
 
 
@@ -46,12 +42,12 @@ def trial(system: System, seed: int, steps: int | None = None) -> dict[str, Any]
         observation_space=envs.single_observation_space,
         action_space=envs.single_action_space,
         delta=DELTA,
-        quantifiers=DOCTORS_MODELS,
+        backup=Backup(system.backup, system.horizon),
     )
     agent = MASE(
         envs,
         system.limits,
-        Calibrated(Rollout(), delta=DELTA),  # as in `found.lookahead_lines`
+        Calibrated(Rollout(), delta=DELTA),  # as in `found.lines`
         TRPO,
         learner_options={"n_steps": ROLLOUT},
         penalty=Penalty(1.0, moved=0.3),
