@@ -9,6 +9,7 @@ the headroom was below 0 after a step, and the same seeds are driven by the caut
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -67,22 +68,31 @@ class Headway(gym.Wrapper[Any, Any, Any, Any]):
         return np.append(np.ravel(seen).astype(np.float64), [speed / 30.0, self.headroom() / FAR])
 
 
-def cautious(observations: Array, slowest: float) -> Array:
-    """Slow down to 20 m/s, and further, if the car can, where the headroom is below 30 m."""
-    speed, headroom = 30.0 * observations[:, -2], FAR * observations[:, -1]
-    slow = (speed > 20.5) | ((headroom < 30.0) & (speed > slowest + 0.5))
-    return np.where(slow, SLOWER, IDLE)
+@dataclass(frozen=True)
+class Driver:
+    """A cautious driver: slows down to `speed`, and further, if the car can, where the headroom is below `headroom`."""
+
+    slowest: float
+    speed: float = 20.0
+    headroom: float = 30.0
+
+    def __call__(self, observations: Array) -> Array:
+        """Actions (n,) in these observations."""
+        seen = np.asarray(observations)
+        speed, headroom = 30.0 * seen[:, -2], FAR * seen[:, -1]
+        slow = (speed > self.speed + 0.5) | ((headroom < self.headroom) & (speed > self.slowest + 0.5))
+        return np.where(slow, SLOWER, IDLE)
 
 
-def cautious_log(env: Headway, episodes: int, seed: int) -> safexp.Log:
+def cautious_log(env: Headway, cautious: Driver, episodes: int, seed: int) -> safexp.Log:
     """Log of the cautious driver, who now and then takes the other of his two actions."""
     rng, rows = np.random.default_rng(seed), []
     for episode in range(episodes):
         now, _ = env.reset(seed=seed + episode)
         ended = False
         while not ended:
-            action = int(cautious(now[None], env.slowest)[0])
-            if rng.random() < 0.1 and env.headroom() > 30.0:
+            action = int(cautious(now[None])[0])
+            if rng.random() < 0.1 and env.headroom() > cautious.headroom:
                 action = SLOWER if action == IDLE else IDLE
             following, _, terminated, truncated, info = env.step(action)
             rows.append((now, action, following, info["headroom"], episode))
@@ -108,9 +118,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1000, 1001, 1002, 1003, 1004])
     parser.add_argument("--episodes", type=int, default=60, help="of training, for each seed")
     parser.add_argument("--alone", type=int, default=EARLY, help="episodes of the cautious driver alone, for each seed")
+    parser.add_argument("--speed", type=float, default=20.0, help="speed of the cautious driver in m/s")
+    parser.add_argument("--headroom", type=float, default=30.0, help="headroom in m below which he slows down further")
     asked = parser.parse_args()
     console, recording = Console(width=140), Headway(asked.brakes)
-    log = cautious_log(recording, asked.log_episodes, asked.log_seed)
+    cautious = Driver(recording.slowest, asked.speed, asked.headroom)
+    log = cautious_log(recording, cautious, asked.log_episodes, asked.log_seed)
     taken = np.unique(log.actions).tolist()
     console.print(f"log: {len(log.actions):,} steps, actions {taken}; {told('violated', recording.violated)}")
     states = log.observations
@@ -124,7 +137,7 @@ def main() -> None:
             PPO,
             learner_options={"n_steps": 256, "batch_size": 64},
             seed_data=log,
-            seed_controller=lambda seen: cautious(np.asarray(seen), recording.slowest),
+            seed_controller=cautious,
             seed=seed,
         )
         unseen = certified_unseen(agent.shield, states, log)
@@ -137,7 +150,7 @@ def main() -> None:
             now, _ = driver.reset(seed=100 * seed + episode)
             ended = False
             while not ended:
-                now, _, terminated, truncated, _ = driver.step(int(cautious(now[None], driver.slowest)[0]))
+                now, _, terminated, truncated, _ = driver.step(int(cautious(now[None])[0]))
                 ended = terminated or truncated
         everything += ledger
         early += ledger[:EARLY]

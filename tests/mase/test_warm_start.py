@@ -73,6 +73,12 @@ def test_a_gaussian_policy_takes_over_the_spread_of_the_log():
     assert 0.04 < spread < 0.15
 
 
+def test_the_spread_is_at_least_a_twentieth_of_the_range():
+    agent = agent_of(PPO)
+    low, high = agent.envs.action_space.low, agent.envs.action_space.high
+    assert float(agent.learner.policy.log_std.detach().exp()) == pytest.approx(0.05 * float(high[0] - low[0]), rel=1e-4)
+
+
 def test_a_given_spread_is_kept():
     agent = agent_of(PPO, learner_options={"policy_kwargs": {"log_std_init": -0.7}})
     assert float(agent.learner.policy.log_std.detach()) == pytest.approx(-0.7)

@@ -20,14 +20,16 @@ from safexp.shield.logs import Log
 
 logger = logging.getLogger("safexp")
 
-LEAST_NOISE = 0.005
-"""Smallest standard deviation of a cloned policy, as a share of the range of an action."""
+LEAST_NOISE = 0.05
+"""Smallest standard deviation of a cloned policy, as a share of the range of an action: with less a learner cannot tell
+which of its actions were good."""
 
 
 def clone_log(learner: BaseAlgorithm, guard: Guard, log: Log, seed: int | None) -> Cloned:
     """Train a policy towards the actions of a log: its mean, or the log probability of discrete actions.
 
-    A Gaussian policy also takes over the spread of the log's actions around that mean, unless `log_std_init` is given.
+    A Gaussian policy also takes over the spread of the log's actions around that mean, but at least 5% of their range,
+    unless `log_std_init` is given.
 
     The log's observations are completed by the threshold at the start of an episode, if the learner sees one.
 
@@ -60,7 +62,7 @@ def clone_log(learner: BaseAlgorithm, guard: Guard, log: Log, seed: int | None) 
 def _clone_noise(policy: Any, observations: Any, wanted: Tensor) -> None:
     """Set the standard deviation of a Gaussian policy to that of the log's actions around its mean.
 
-    A policy that explores more than the log begins with actions that the log does not have.
+    A policy that explores more than the log begins with actions that the log does not have: the shield judges them.
     """
     errors = policy.get_distribution(observations).distribution.mean - wanted
     span = th.as_tensor(policy.action_space.high - policy.action_space.low, device=policy.device).reshape(-1)

@@ -59,5 +59,5 @@ MOTOR = System(
     backup=lambda seen: towards(np.zeros((len(seen), 1)), seen),
     horizon=15,
     noise=0.025,
-    steps=200_000,
+    steps=40_000,
 )

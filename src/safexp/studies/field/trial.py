@@ -13,7 +13,6 @@ from safexp.backups.backup import Backup
 from safexp.backups.penalty import Penalty
 from safexp.core.arrays import Array, Controller
 from safexp.doctor.examine import examine
-from safexp.doctor.models import ModelKind
 from safexp.learners.trpo import TRPO
 from safexp.mase.mase import MASE
 from safexp.quantifiers import Calibrated, Rollout
@@ -27,11 +26,8 @@ from safexp.studies.field.system import System
 COPIES, EARLY, AUDITED, FIRST_SEED = 8, 20, 32, 1_000_000
 """Environments at a time, first episodes counted apart, episodes of an audit, and the seed of the first."""
 
-ROLLOUT = 256
-"""Steps of each environment between two updates."""
-
-DOCTORS_MODELS: tuple[ModelKind, ...] = ("FeatureRegression",)
-"""One-step model by which the doctor judges a log here; the shield looks ahead and has a model of its own."""
+LEARNING: dict[str, Any] = {"n_steps": 256, "gamma": 0.95, "gae_lambda": 0.9}
+"""Options of TRPO for all systems. Rewards are dense, and set points that jump make distant rewards noise."""
 
 DELTA = 0.05
 
@@ -46,14 +42,14 @@ def trial(system: System, seed: int, steps: int | None = None) -> dict[str, Any]
         observation_space=envs.single_observation_space,
         action_space=envs.single_action_space,
         delta=DELTA,
-        quantifiers=DOCTORS_MODELS,
+        backup=Backup(system.backup, system.horizon),
     )
     agent = MASE(
         envs,
         system.limits,
-        Calibrated(Rollout(), delta=DELTA),  # as in `found.lookahead_lines`
+        Calibrated(Rollout(), delta=DELTA),  # as in `found.lines`
         TRPO,
-        learner_options={"n_steps": ROLLOUT},
+        learner_options=LEARNING,
         penalty=Penalty(1.0, moved=0.3),
         seed_data=log,
         backup=Backup(system.backup, system.horizon, drills=0.02),
@@ -166,7 +162,7 @@ def bare_learner(system: System, seed: int, steps: int) -> tuple[Array, Array, i
         system.limits,
         Calibrated(Rollout(), delta=DELTA),
         TRPO,
-        learner_options={"n_steps": ROLLOUT},
+        learner_options=LEARNING,
         penalty=None,
         backup=Backup(system.backup, system.horizon, drills=0.0),
         shielding=False,
