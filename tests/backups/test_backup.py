@@ -69,6 +69,23 @@ def test_a_proposer_at_full_speed_never_leaves_and_is_never_stopped():
     assert guard.recorder.violations == guard.recorder.stops == 0
 
 
+def hesitant(states, actions):
+    """Positions (n, 1) of which none is certified at speed beyond 0.3, and those of a push forward never are."""
+    refused = (states[:, 0] > 0.3) & ((states[:, 1] > 0.2) | (actions[:, 0] > 0.0))
+    return np.where(refused, 2.0, 0.0)[:, None]
+
+
+@pytest.mark.parametrize("keep", [0, 4])
+def test_a_takeover_ends_with_a_certified_proposal_or_a_replacement_that_is_kept(keep):
+    cart = Cart(steps=400)
+    guard = guard_of([cart], backup=Backup(brake, 20, drills=0.0, keep=keep), quantifier=Known(hesitant), fit=False)
+    told = drive(guard, full_speed, 60)[0]
+    guard.close()
+    first = [step["takeover"] for step in told].index(True)
+    assert all(step["takeover"] for step in told[first:]) == (keep == 0)
+    assert any(step["intervened"] for step in told[first:]) == (keep > 0)
+
+
 def test_without_a_backup_one_step_ahead_is_not_enough():
     cart = Cart()
     venv = DummyVecEnv([lambda: cart])

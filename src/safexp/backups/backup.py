@@ -33,8 +33,9 @@ class Backup(Recovery):
         horizon: number of steps that a certificate covers: until it has come to rest, or to where it can stay.
         hold: numbers of steps for which a certified action is held before the controller drives; one option for each.
         others: further controllers with their horizons.
-        keep: number of steps for which the replacement of a refused proposal is kept while it is certified. A shield
-            without memory can hold a robot in front of an obstacle for ever: it turns aside, and the policy turns back.
+        keep: number of steps for which the replacement of a refused proposal is kept while it is certified; such a
+            replacement also ends a takeover. A shield without memory can hold a robot in front of an obstacle for ever:
+            it turns aside, and the policy turns back; or the backup brakes, and the policy still wants to go on.
         drills: share of the steps spent on drills, in which it drives from a certified state for its horizon to check
             the certificate.
         penalty: subtracted from the reward of every step that it drives, except for drills.

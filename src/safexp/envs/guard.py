@@ -172,10 +172,13 @@ class Guard(Recording):
     def _hand_over(self, kept: Flags) -> None:
         """Let the backup drive where a drill runs, and where nothing is certified until a proposal is again.
 
-        Where an earlier replacement was `kept` (n,) in place of the proposal, that counts as an intervention, too.
+        If replacements are kept, they end a takeover, too: behind the edge of an obstacle the next proposal is seldom
+        better. Where an earlier replacement was `kept` (n,) in place of the proposal, that counts as an intervention.
         """
         decided, drilling = self._decisions, self.drills.running
-        certified = ~(decided.stopped | (self._driving & decided.intervened & ~decided.vouched))
+        certified = ~decided.stopped
+        if not self.backup.keep:
+            certified &= ~(self._driving & decided.intervened & ~decided.vouched)
         self._driving = drilling | ~certified
         if self._driving.any():
             actions, bounds = decided.actions.copy(), decided.upper_bounds.copy()
