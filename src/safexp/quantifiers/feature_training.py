@@ -23,14 +23,10 @@ def train(
     steps: int,
     learning_rate: float,
     rng: np.random.Generator,
-    weights: Array | None = None,
-    decay: bool = False,
 ) -> list[Array]:
     """Fit two tanh layers of raw inputs by least squares, starting from old ones if given; returns weights and biases.
 
-    Values are (n,) or (n, v), and their residuals count in proportion to the weights (n,). The linear output layer of
-    the fit starts as the ridge solution for the first features and is trained with them. With `decay` the learning rate
-    falls to zero along a cosine.
+    The linear output layer of the fit starts as the ridge solution for the first features and is trained with them.
     """
     shift, scale = standards(pairs)
     x, y = th.from_numpy((pairs - shift) / scale).float(), th.from_numpy(values).float()
@@ -39,16 +35,12 @@ def train(
         features = _forward(layers, x)
         gram = features.mT @ features + 1e-2 * th.eye(num_features)
         output = th.linalg.solve(gram, features.mT @ y)
-    factors = None if weights is None else th.from_numpy(weights).float().reshape(-1, *[1] * (y.ndim - 1))
     free = [part.requires_grad_() for part in (*layers, output)]
     optimizer = th.optim.Adam(free, lr=learning_rate)
-    for step in range(steps):
-        if decay:
-            optimizer.param_groups[0]["lr"] = learning_rate * (1 + math.cos(math.pi * step / steps)) / 2
+    for _ in range(steps):
         batch = th.from_numpy(rng.integers(len(x), size=BATCH))
         optimizer.zero_grad()
-        residual = _forward(layers, x[batch]) @ output - y[batch]
-        loss = ((residual if factors is None else residual * factors[batch]) ** 2).mean()
+        loss = ((_forward(layers, x[batch]) @ output - y[batch]) ** 2).mean()
         loss.backward()
         optimizer.step()
     trained = [part.detach().double().numpy() for part in layers]

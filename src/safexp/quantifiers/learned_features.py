@@ -13,8 +13,8 @@ from safexp.quantifiers.linear_model import LinearModel
 HIDDEN = 48
 """Number of units of each of the two layers."""
 
-STEPS, LEARNING_RATE = 1500, 0.01
-"""Gradient steps of the training, and their size at first."""
+STEPS, BATCH, LEARNING_RATE = 3000, 256, 0.01
+"""Gradient steps of the training, the rows of each, and their size at first, from which it falls to zero."""
 
 ROWS = 500
 """Smallest number of rows to train on."""
@@ -45,20 +45,7 @@ class LearnedFeatures(LinearModel):
         return rows >= ROWS
 
     def begin(self, standard: Array, values: Array, weights: Array | None) -> dict[str, Array]:
-        from safexp.quantifiers.feature_training import train
-
-        size = float(np.sqrt((values**2).mean())) or 1.0
-        self._layers = train(
-            standard,
-            values / size,
-            (),
-            num_features=HIDDEN,
-            steps=STEPS,
-            learning_rate=LEARNING_RATE,
-            rng=np.random.default_rng(0),
-            weights=None if weights is None else weights / np.sqrt((weights**2).mean()),
-            decay=True,
-        )
+        self._layers = _trained(standard, values, np.ones(len(values)) if weights is None else weights)
         return {f"{LAYER}{k}": part for k, part in enumerate(self._layers)}
 
     def resume(self, size: int, saved: Mapping[str, Array]) -> None:
@@ -72,3 +59,42 @@ class LearnedFeatures(LinearModel):
         hidden = np.tanh(standard @ first + first_bias)
         np.tanh(hidden @ second + second_bias, out=features[:, -HIDDEN:])
         return features
+
+
+def _trained(standard: Array, values: Array, factors: Array) -> list[Array]:
+    """Weights and biases of two tanh layers of standardised inputs (n, d) that follow the values (n, v).
+
+    Only what a linear function leaves of the values is learned: the inputs themselves are features, too. Residuals
+    count in proportion to their factors (n,).
+    """
+    import torch as th
+
+    inputs = np.concatenate([np.ones((len(standard), 1)), standard], axis=1)
+    curved = values - inputs @ np.linalg.lstsq(factors[:, None] * inputs, factors[:, None] * values, rcond=None)[0]
+    x, y, weights = (
+        th.from_numpy(np.ascontiguousarray(part)).float()
+        for part in (
+            standard,
+            curved / max(float(np.sqrt((curved**2).mean())), np.finfo(np.float32).tiny),
+            (factors / np.sqrt((factors**2).mean()))[:, None],
+        )
+    )
+    rng = np.random.default_rng(0)
+    parts: list[th.Tensor] = []
+    for entries, units in ((x.shape[1], HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, y.shape[1])):
+        bound = 1.0 / np.sqrt(entries)
+        parts += [
+            th.from_numpy(rng.uniform(-bound, bound, shape)).float().requires_grad_()
+            for shape in ((entries, units), (units,))
+        ]
+    optimizer = th.optim.Adam(parts, lr=LEARNING_RATE)
+    schedule = th.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
+    for _ in range(STEPS):
+        rows = th.from_numpy(rng.integers(len(x), size=BATCH))
+        hidden = th.tanh(th.tanh(x[rows] @ parts[0] + parts[1]) @ parts[2] + parts[3])
+        loss = ((weights[rows] * (hidden @ parts[4] + parts[5] - y[rows])) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+    return [part.detach().double().numpy() for part in parts[:4]]
