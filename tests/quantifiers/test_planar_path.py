@@ -10,8 +10,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from safexp import Backup, Budget, Calibrated, Instantaneous, Obstacles, PlanarPath, Shield
 from safexp.envs.guard import Guard
-from safexp.quantifiers.planar_path import BINS, UNKNOWN, points_of, quantiles
+from safexp.quantifiers.planar_path import UNKNOWN, points_of
 from safexp.quantifiers.replays import Course
+from safexp.shield.transitions import transitions_of
 from support.rover import HORIZON, PLACES, RADIUS, Rover, brake, drill_log
 
 AMONG = Obstacles(2, RADIUS)
@@ -131,13 +132,23 @@ def test_without_the_shield_the_same_driver_does_not():
 def test_it_learns_on_from_drills_of_the_run():
     shield = shield_of(Budget(25.0, among=AMONG), quantifier=PlanarPath())
     before = upper_bound(shield, 0.2, 1.5, [0.0, 0.0])
-    from safexp.shield.transitions import transitions_of
-
     more = transitions_of(
         drill_log(20, seed=5), shield.constraint, shield.observation_space, shield.action_space, with_next=True
     )
     shield.quantifier.update(more)
     assert upper_bound(shield, 0.2, 1.5, [0.0, 0.0]) == pytest.approx(before, abs=1.0)
+
+
+def test_a_stretch_beyond_a_gap_does_not_vouch_for_what_lies_between():
+    shield = shield_of(Budget(25.0, among=AMONG), quantifier=PlanarPath(inputs=(0, 1)))
+    more = transitions_of(
+        drill_log(20, seed=5), shield.constraint, shield.observation_space, shield.action_space, with_next=True
+    )
+    far = np.eye(1, more.states.shape[1]) * 10.0  # the first entry lay in [-1, 1]
+    shield.quantifier.update(more._replace(states=more.states + far, next_states=more.next_states + far))
+    states = shield.states(np.array([[first, 0.0, 0.0] for first in (0.5, 5.0, 10.0)]), np.zeros((3, 7)))
+    widths = shield.quantifier.path(states, np.zeros((3, 1, 2)))[1][:, -1]
+    assert np.isinf(widths).tolist() == [False, True, True]
 
 
 def test_it_comes_back_from_a_file(tmp_path):
@@ -164,18 +175,6 @@ def test_without_obstacles_or_backup_it_says_what_is_missing():
         PlanarPath().predict(np.zeros((1, 3)), np.zeros((1, 1, 2)))
     with pytest.raises(ValueError, match=r"degree=4\) must be 1, 2 or 3"):
         PlanarPath(degree=4)
-
-
-def test_the_error_that_few_stretches_exceed_never_falls_with_the_distance():
-    counts = np.zeros((4, 1, len(BINS) + 1))
-    counts[0, 0, 10], counts[1, 0, 100], counts[2, 0, [40, 60]], counts[3, 0, 50] = 100, 3, [90, 10], 200
-    found = quantiles(counts, 0.95)[:, 0]
-    assert found.tolist() == [BINS[10], BINS[60], BINS[60], BINS[60]]  # too few in the second: that of the third
-    few = np.zeros((2, 1, len(BINS) + 1))
-    few[0, 0, 7] = 4
-    assert quantiles(few, 0.95)[:, 0].tolist() == [BINS[7], BINS[7]]
-    few[1, 0, -1] = 100
-    assert np.isinf(quantiles(few, 0.95)[1, 0])
 
 
 def test_a_path_is_predicted_often_enough_while_an_action_is_held():

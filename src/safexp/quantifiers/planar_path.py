@@ -13,6 +13,7 @@ from safexp.core.obstacles import POSE, Obstacles, distances_to, distances_to_wa
 from safexp.quantifiers.base import Quantifier, Transitions, arguments_of, error_in_widths, stretches_of
 from safexp.quantifiers.learned_features import LearnedFeatures
 from safexp.quantifiers.linear_model import LinearModel
+from safexp.quantifiers.path_quantiles import BINS, GROUPS, quantiles
 from safexp.quantifiers.polynomial import Polynomial, degrees
 from safexp.quantifiers.regression import check_delta
 from safexp.quantifiers.relevance import relevant_inputs
@@ -24,15 +25,6 @@ POINTS = 12
 
 HELD = 5
 """Largest number of steps between two points while an action is held."""
-
-GROUPS = np.geomspace(0.003, 8.0, 12)
-"""Bounds of groups of stretches, by the distance that they cover in units of the typical one."""
-
-BINS = np.geomspace(1e-7, 1e3, 201)
-"""Bounds of the bins in which errors are counted, in units of the typical distance: 12% from one to the next."""
-
-ENOUGH = 59
-"""Number of stretches from which on a group determines its own width."""
 
 LEAST_WAY = 0.3
 """Share of the typical distance below which shorter stretches do not count more."""
@@ -69,12 +61,12 @@ class PlanarPath(Quantifier):
 
         (error after k steps that few of the stretches which covered about the same distance exceed) · √(1 + leverage²),
 
-    where *few* is δ, divided by the number of points of the path, and infinite outside the support of the data. Errors
-    grow with the distance: with one width for all, a robot at rest beside an obstacle could never leave. Their tails
-    are heavier at rest than in motion, hence a quantile of the errors and not a multiple of their mean size. A section
-    of the path costs its number of steps if it comes within this width of an obstacle or a wall; a path that ends
-    there, or touches a body (`Obstacles(solid=...)`), has no bound. Under a limit on every step the bound is the
-    largest cost of a step instead of the sum.
+    where *few* is δ, divided by the number of points of the path. It is infinite outside the support of the data, and
+    for paths that are longer than any that it shows. Errors grow with the distance: with one width for all, a robot at
+    rest beside an obstacle could never leave. Their tails are heavier at rest than in motion, hence a quantile of the
+    errors and not a multiple of their mean size. A section of the path costs its number of steps if it comes within
+    this width of an obstacle or a wall; a path that ends there, or touches a body (`Obstacles(solid=...)`), has no
+    bound. Under a limit on every step the bound is the largest cost of a step instead of the sum.
 
     If nothing is certified, the log has too few stretches that the backup drove; record some with drills. For limits on
     signals use `Rollout`.
@@ -204,6 +196,8 @@ class PlanarPath(Quantifier):
         if new:
             self._begin(data)
         found = self._stretches(data)
+        if not new:
+            found = self._within_reach(found)
         if self._model is None or not len(found.rows):
             return
         self._support.add(found.inputs)
@@ -313,6 +307,13 @@ class PlanarPath(Quantifier):
         chosen = list(self._chosen if inputs is None else inputs)
         return Stretches(np.concatenate([data.states[starts][:, chosen], data.actions[starts]], axis=1), path, starts)
 
+    def _within_reach(self, found: Stretches) -> Stretches:
+        """Stretches that began within reach of the data: beyond a gap they would vouch for all that lies between."""
+        size = len(self._chosen)
+        factors = self._support.factor(found.inputs[:, :size], found.inputs[:, None, size:])[:, 0]
+        near = np.isfinite(factors)
+        return Stretches(found.inputs[near], found.path[near], found.rows[near])
+
     def _weights(self, ways: Array) -> Array:
         """Weights (n,) of errors of stretches that cover these distances (n,)."""
         return 1.0 / (LEAST_WAY * self._typical + ways)
@@ -329,7 +330,8 @@ class PlanarPath(Quantifier):
     def _settle(self) -> None:
         """Derive the width of every point of a path from the errors so far, for each group."""
         spread = self._typical * quantiles(self._counts, 1.0 - self.delta / len(self._times))
-        self._spread = np.maximum(spread, LEAST_WIDTH * spread[-1])
+        largest = np.where(np.isfinite(spread), spread, 0.0).max(axis=0)
+        self._spread = np.maximum(spread, LEAST_WIDTH * largest)
 
     def _deviation(self, ways: Array) -> Array:
         """Widths (n, T) of the points of paths that cover these distances (n,)."""
@@ -364,24 +366,6 @@ def points_of(course: Course) -> NDArray[np.int64]:
     held = np.linspace(1, first, 1 + -(-course.hold // HELD))
     after = first - 1 + np.geomspace(1, 1 + course.horizon, min(POINTS, 1 + course.horizon))
     return np.unique(np.concatenate([held, after]).round().astype(np.int64))
-
-
-def quantiles(counts: Array, level: float) -> Array:
-    """Errors (g, T) that a share `level` stays below in every group of stretches, from their counts (g, T, bins).
-
-    In units of `BINS`; infinite where an error is beyond the last. Groups are ordered by distance. One with fewer than
-    `ENOUGH` stretches has the errors of the next larger one, and none has less than a smaller one.
-    """
-    sizes = counts[:, 0].sum(axis=1)
-    known = sizes >= ENOUGH
-    if not known.any():
-        known, counts = np.ones_like(known), np.broadcast_to(counts.sum(axis=0), counts.shape)
-    below = np.cumsum(counts, axis=2)
-    reached = below >= np.ceil(level * below[..., -1:])
-    errors = np.append(BINS, np.inf)[reached.argmax(axis=2)]
-    following = np.flatnonzero(known)
-    chosen = following[np.minimum(np.searchsorted(following, np.arange(len(counts))), len(following) - 1)]
-    return np.asarray(np.maximum.accumulate(errors[chosen], axis=0))
 
 
 def _flat(path: Array) -> Array:
