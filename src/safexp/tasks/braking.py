@@ -24,12 +24,14 @@ HORIZON = MappingProxyType({"Point": 80, "Car": 12})
 HOLD = MappingProxyType({"Point": (0, 10), "Car": (0, 6)})
 """Steps for which an action may be held before the brake: to cross an edge, and to leave the middle of a hazard."""
 
-DRIVERS, DRILLS = 200, 12
+DRIVERS, DRILLS = 200, 16
 """Robots of the log, and roughly how often each of them brakes."""
 LONGEST = 40
 """Most steps of driving between two drills of the log."""
-LONGER = 8
+LONGER = 2
 """Steps by which a drill of the log is longer than the horizon: each is one more state from which the brake drove."""
+HELD = (0.25, 0.75)
+"""Shares of the drills without and with a held action: the latter give one label each, the former several."""
 DRIVING, HOLDING, BRAKING = range(3)
 """Phases of the log."""
 AWAY = 5.0
@@ -116,7 +118,7 @@ def braking_log(robot: Robot, layout: Layout, lidar_bins: int, rng: np.random.Ge
         before, left = after, left - 1
         over = left == 0
         done = over & (phase == BRAKING)
-        held = np.where(over & (phase == DRIVING), rng.choice(HOLD[robot.name], DRIVERS), 0)
+        held = np.where(over & (phase == DRIVING), rng.choice(HOLD[robot.name], DRIVERS, p=HELD), 0)
         phase = np.where(over, np.where(done, DRIVING, np.where(held > 0, HOLDING, BRAKING)), phase)
         durations = np.select([phase == DRIVING, phase == HOLDING], [_durations(rng), held], drill)
         left = np.where(over, durations, left)
