@@ -35,7 +35,9 @@ class Headway(gym.Wrapper[Any, Any, Any, Any]):
     def __init__(self, brakes: bool = False) -> None:
         import highway_env  # noqa: F401 (registers the task)
 
-        given = {"action": {"type": "DiscreteMetaAction", "target_speeds": [0, 10, 20, 25, 30]}} if brakes else None
+        given = (
+            {"action": {"type": "DiscreteMetaAction", "target_speeds": [0, 5, 10, 15, 20, 25, 30]}} if brakes else None
+        )
         super().__init__(gym.make("highway-fast-v0", config=given))
         self.slowest = 0.0 if brakes else 20.0
         self.violated: list[bool] = []
