@@ -89,5 +89,5 @@ def test_a_line_is_what_the_episodes_say(study_runs):
     assert line.config.to_json() == run.config.to_json()
     early = summary_line(run, "point", "trpo", epochs=1, commit="abc", deterministic=None)
     assert early.episodes == run.metrics[0]["episodes"] < line.episodes
-    assert early.config.steps == 5000
+    assert early.config.steps == 10_000
     assert (early.seconds, line.seconds) == (None, run.timing["seconds"])
