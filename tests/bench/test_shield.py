@@ -35,7 +35,6 @@ def test_the_compiled_shield_is_measured_on_the_same_decisions() -> None:
     assert [row["decisions"] for row in python] == [row["decisions"] for row in in_c]
     assert [row["decisions"] for row in shortest] == [row["decisions"] for row in in_c], "all 400 questions differ"
     assert shortest[0]["what"] == "each different question, shortest of 7"
-    assert all(least["cpu_p50_us"] <= once["cpu_p50_us"] for least, once in zip(shortest, in_c, strict=True))
     assert all("a fixed loop as long as" in row["what"] for row in rows[starts[2] + starts[1] :])
     half = starts[1]
     assert rows[half]["cpu_p50_us"] < rows[0]["cpu_p50_us"]

@@ -26,7 +26,7 @@ def test_every_robot_has_every_seed_and_a_folder_of_its_own():
 @pytest.mark.slow
 def test_the_command_makes_a_row_for_each_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["reproduce", "goal1", "--robots", "Car", "--layout", "GoalStatic", "--budget", "20", "--seeds", "0"]
-    assert main([*words, "--steps", "20000", "--workers", "1", "--out", str(tmp_path), "--json"]) == 0
+    assert main([*words, "--steps", "10000", "--workers", "1", "--out", str(tmp_path), "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["task"] == "safexp/CarGoalStatic-v0"
     assert (row["violations"], row["stops"]) == (0, 0)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from safexp import Calibrated, Schedule
+from safexp import Schedule
 from safexp.runs.build import build, make_constraint
 from safexp.runs.config import RunConfig
 from safexp.runs.folder import read
@@ -59,18 +59,13 @@ def test_a_finished_run_is_not_made_again_and_another_is_not_taken_for_it(
     assert "more than the requested 100" in capsys.readouterr().err.replace("\n", " ")
 
 
-@pytest.mark.slow
-def test_every_case_can_be_described_and_built() -> None:
+def test_every_case_can_be_described() -> None:
     study = InstantaneousStudy(seeds=(0,))
     for case in study.cases:
         for learner in study.learners:
             (config,) = study.runs(case, learner)
             assert config.calibrate
             assert f"--seed {config.seed}" in replace(config, seed=7).command().replace("--seed 7", "--seed 0")
-    agent = build(replace(study.runs("point", "TRPO")[0], num_envs=2).settled())
-    assert isinstance(agent.quantifier, Calibrated)
-    assert np.isfinite(agent.quantifier.scale)
-    agent.envs.close()
 
 
 def test_a_schedule_of_phases() -> None:

@@ -25,12 +25,12 @@ from safexp.tasks.planar_robot import OBSERVATION_SPACE, action_space
 
 @pytest.mark.slow
 def test_nothing_comes_out_wrong():
-    rows = measure(inputs=30, kill=3)
+    rows = measure(inputs=15, kill=2)
     assert [row for row in rows if row["wrong"]] == []
-    assert {row["tried"] for row in rows if row["what"].startswith("damaged")} == {30}
-    assert rows[-3]["tried"] >= 3
+    assert {row["tried"] for row in rows if row["what"].startswith("damaged")} == {15}
+    assert rows[-3]["tried"] >= 2
     assert rows[-2]["tried"] >= 1
-    assert sum(row["refused"] for row in rows) > 60
+    assert sum(row["refused"] for row in rows) > 30
 
 
 def test_the_witness_sees_what_is_unsafe(tmp_path):
