@@ -86,6 +86,17 @@ def test_a_takeover_ends_with_a_certified_proposal_or_a_replacement_that_is_kept
     assert any(step["intervened"] for step in told[first:]) == (keep > 0)
 
 
+@pytest.mark.parametrize("keep", [0, 4])
+def test_an_own_action_is_no_intervention_while_the_backup_drives_elsewhere(keep):
+    backup = Backup(brake, 20, drills=0.0, keep=keep)
+    carts = [Cart(steps=400), Cart(steps=400)]
+    guard = guard_of(carts, backup=backup, quantifier=Known(hesitant), fit=False)
+    busy, calm = drive(guard, lambda observations: np.array([[1.0], [0.0]], dtype=np.float32), 60)
+    guard.close()
+    assert any(step["takeover"] for step in busy)
+    assert not any(step["intervened"] for step in calm)
+
+
 def test_without_a_backup_one_step_ahead_is_not_enough():
     cart = Cart()
     venv = DummyVecEnv([lambda: cart])

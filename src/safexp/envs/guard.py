@@ -187,9 +187,9 @@ class Guard(Recording):
             if lost.any():
                 actions[lost] = self.backup.rescue_from(take(self._raw, lost))
             bounds[self._driving] = 1.0
-            kept = ~self._driving
+            others = ~self._driving
             self._decisions = Decisions(
-                actions, decided.intervened & kept, self._nowhere, decided.vouched & kept, bounds
+                actions, decided.intervened & others, self._nowhere, decided.vouched & others, bounds
             )
         self.takeovers.replaced(self._decisions.intervened, self._driving)
         if kept.any():
