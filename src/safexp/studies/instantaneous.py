@@ -82,7 +82,6 @@ class InstantaneousStudy:
                 calibrate=True,
                 learner=learner,
                 learner_options=options,
-                penalty=1.0,
                 num_envs=10 if learner == "SAC" else 50,
                 steps=self.steps or (STEPS[case] if learner == "TRPO" else SAC_STEPS),
                 seed=seed,
