@@ -28,7 +28,7 @@ CASES: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
     {
         "point": {"task": "safexp/PointGoalStatic-v0", "within": ("margin:0:",)},
         "point-schedule": {"task": "safexp/PointGoalStatic-v0", "within": ("margin:0,50=0.14:",)},
-        "cheetah": {"task": "safexp/HalfCheetahVelocity-v0", "within": ("margin:0:",)},
+        "cheetah": {"task": "safexp/HalfCheetahVelocity-v0", "within": ("margin:0:",), "penalty": 1.0},
     }
 )
 TRPO: MappingProxyType[str, Any] = MappingProxyType({"n_steps": 80, "gae_lambda": 0.97, "target_kl": 0.02})
